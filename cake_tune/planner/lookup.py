@@ -1,0 +1,182 @@
+"""Look a plan up in a table: an exception where one holds the shape, else the rules.
+
+Exceptions were measured, so they answer only on the table's own ``num_sms``. One that holds a plan of one kernel says
+nothing about the other: questions about that one go to the rules.
+"""
+
+from typing import Literal, NamedTuple
+
+from cake_tune.errors import ContractError
+from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, Rules
+from cake_tune.planner.shape import Kernel, Plan, check_plan, check_shape, decode_tiles, num_chunks
+from cake_tune.planner.table import Override, PlannerTable
+
+Source = Literal["measured", "rule", "extrapolated"]
+"""measured: the answer was compared with the other plans on this very shape, within the measured num_tokens.
+rule: the rules answer inside the hull of what was measured; of a published table, on its own num_sms.
+extrapolated: outside that hull, or on another num_sms than the table's."""
+
+
+REMEMBERED = 4096
+"""Answers a table keeps; one more and it starts over, so that memory stays bounded."""
+
+
+class Question(NamedTuple):
+    """The integers that decide a plan; ``chunks`` follows from the top-ks. Build it with ``ask``, which checks them."""
+
+    num_tokens: int
+    num_heads: int
+    topk: int
+    extra_topk: int
+    num_sms: int
+    chunks: int
+
+
+class Decision(NamedTuple):
+    """A plan, how far it can be trusted, the table that gave it, and the exception it is, if it is one."""
+
+    plan: Plan
+    source: Source
+    table: PlannerTable
+    num_sms: int
+    override: Override | None = None
+
+    @property
+    def why(self) -> str:
+        """For people: what decided, and on what grounds."""
+        rules = f"rules of {self.table.label}"
+        if self.override is not None:
+            tokens = f"{self.override.min_tokens} to {self.override.max_tokens} tokens"
+            return f"exception of {self.table.label} for {tokens}: the rules would lose {self.override.regret:.1%}"
+        if self.source == "measured":
+            return f"{rules}, measured at this shape"
+        if self.source == "rule":
+            return rules
+        if self.num_sms != self.table.device.num_sms:
+            return f"{rules}, extrapolated to {self.num_sms} SMs"
+        return f"{rules}, extrapolated beyond what was measured"
+
+
+def decide(
+    table: PlannerTable,
+    *,
+    num_tokens: int,
+    num_heads: int,
+    topk: int,
+    extra_topk: int = 0,
+    num_sms: int | None = None,
+    max_splits: int = DEFAULT_MAX_SPLITS,
+    head_tiles: int | None = None,
+    kernel: Kernel | None = None,
+) -> Decision:
+    """The plan of ``table`` for a shape, on ``num_sms`` multiprocessors (None: the table's own).
+
+    ``kernel`` and ``head_tiles`` ask for the best plan among those that have them; ``head_tiles`` alone asks for a
+    decode plan. Raises ``ContractError`` for a shape, tiles or kernel that cannot run, and when ``max_splits`` is
+    fewer than the shape needs. The same question is answered from memory the second time.
+    """
+    asked = (num_tokens, num_heads, topk, extra_topk, num_sms, max_splits, head_tiles, kernel)
+    answers: dict[object, Decision] = table.answers
+    known = answers.get(asked)
+    if known is not None:
+        return known
+    question = ask(
+        num_tokens, num_heads, topk, extra_topk, num_sms=table.device.num_sms if num_sms is None else num_sms
+    )
+    decision = _decide(table, question, max_splits, head_tiles, kernel)
+    if len(answers) >= REMEMBERED:
+        answers.clear()
+    answers[asked] = decision
+    return decision
+
+
+def _decide(
+    table: PlannerTable, question: Question, max_splits: int, head_tiles: int | None, kernel: Kernel | None
+) -> Decision:
+    override = find_override(table, question)
+    rules = table.rules
+    free = kernel is None and head_tiles is None
+    if kernel is None:
+        kernel = "decode" if head_tiles is not None else select_kernel(rules, override, question)
+    if kernel == "decode":
+        tiles = decode_head_tiles(rules, override, question) if head_tiles is None else head_tiles
+        plan = Plan("decode", tiles, *decode_splits(rules, override, question, max_splits=max_splits, head_tiles=tiles))
+    else:
+        tiles = prefill_head_tiles(rules, override, question) if head_tiles is None else head_tiles
+        plan = Plan("prefill", tiles, 1, question.chunks)
+        check_plan(plan, question.num_heads, question.chunks)
+    if override is not None and _runs_alike(plan, override.plan):
+        return Decision(override.plan, "measured", table, question.num_sms, override)
+    compared = free and override is None and max_splits >= min(DEFAULT_MAX_SPLITS, question.chunks)
+    return Decision(plan, _source(table, question, compared), table, question.num_sms)
+
+
+def ask(num_tokens: int, num_heads: int, topk: int, extra_topk: int, *, num_sms: int) -> Question:
+    """The question, once its values are in range; ``ContractError`` names the first that is not."""
+    check_shape(num_tokens, num_heads, topk, extra_topk)
+    if num_sms < 1:
+        raise ContractError(f"num_sms: expected an integer >= 1, got {num_sms}")
+    return Question(num_tokens, num_heads, topk, extra_topk, num_sms, num_chunks(topk, extra_topk))
+
+
+def find_override(table: PlannerTable, question: Question) -> Override | None:
+    """The exception that holds the shape, on the table's own ``num_sms`` only."""
+    num_tokens, num_heads, topk, extra_topk, num_sms, _ = question
+    if num_sms != table.device.num_sms:
+        return None
+    return table.override_index.find(num_tokens, num_heads, topk, extra_topk)
+
+
+def select_kernel(rules: Rules, override: Override | None, question: Question) -> Kernel:
+    """The kernel of the best plan."""
+    if override is not None:
+        return override.plan.kernel
+    num_tokens, num_heads, topk, extra_topk, _, _ = question
+    return rules.kernel(num_tokens, num_heads, topk, extra_topk)
+
+
+def decode_head_tiles(rules: Rules, override: Override | None, question: Question) -> int:
+    """Head tiles of the best decode plan."""
+    if override is not None and override.plan.kernel == "decode":
+        return override.plan.head_tiles
+    num_tokens, num_heads, _, _, num_sms, chunks = question
+    return rules.head_tiles(num_tokens, num_heads, chunks, num_sms)
+
+
+def decode_splits(
+    rules: Rules, override: Override | None, question: Question, *, max_splits: int, head_tiles: int
+) -> tuple[int, int]:
+    """The resolved (num_splits, chunks_per_block) of the best decode plan with ``head_tiles``."""
+    num_tokens, num_heads, _, _, num_sms, chunks = question
+    if head_tiles not in decode_tiles(num_heads):
+        listed = " or ".join(map(str, decode_tiles(num_heads)))
+        raise ContractError(f"head_tiles: expected {listed} for {num_heads} heads, got {head_tiles}")
+    if override is not None:
+        plan = override.plan
+        if plan.kernel == "decode" and plan.head_tiles == head_tiles and plan.num_splits <= max_splits:
+            return plan.num_splits, plan.chunks_per_block
+    return rules.splits(num_tokens, num_heads, chunks, num_sms, max_splits=max_splits, head_tiles=head_tiles)
+
+
+def prefill_head_tiles(rules: Rules, override: Override | None, question: Question) -> int:
+    """Head tiles of the best prefill plan."""
+    if override is not None and override.plan.kernel == "prefill":
+        return override.plan.head_tiles
+    num_tokens, num_heads, topk, extra_topk, _, _ = question
+    return rules.prefill_tiles(num_tokens, num_heads, topk, extra_topk)
+
+
+def _runs_alike(plan: Plan, other: Plan) -> bool:
+    """Whether two plans of one shape differ in build options at most."""
+    return (plan.kernel, plan.head_tiles, plan.num_splits) == (other.kernel, other.head_tiles, other.num_splits)
+
+
+def _source(table: PlannerTable, question: Question, compared: bool) -> Source:
+    num_tokens, num_heads, topk, extra_topk, num_sms, _ = question
+    if num_sms != table.device.num_sms:
+        return "extrapolated"
+    if table.region_index.find(num_tokens, num_heads, topk, extra_topk) is not None:
+        return "measured" if compared else "rule"
+    if table.hull is None:
+        return "rule" if table.provenance.kind == "published" else "extrapolated"
+    return "rule" if table.hull.holds(num_tokens, num_heads, topk, extra_topk) else "extrapolated"

@@ -1,0 +1,241 @@
+"""The planner table of one device and one kernel identity: its parts, their checks, and its JSON file."""
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from cake_tune.errors import ContractError, TableError
+from cake_tune.planner.codec import from_json, parse_json, render_json, to_json
+from cake_tune.planner.intervals import Hull, Intervals
+from cake_tune.planner.rules import Rules
+from cake_tune.planner.shape import Device, Plan, check_plan, check_shape, num_chunks
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class KernelIdentity:
+    """Which kernel was measured: its family, a hash of sources and build options, and what compiled and ran it."""
+
+    family: str
+    identity: str
+    compiler: str = ""
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers come from. ``tie_band`` is a fraction of time; ``date`` is ISO 8601."""
+
+    kind: Literal["measured", "published"]
+    source: str
+    sweep: str = ""
+    date: str = ""
+    tool_version: str = ""
+    timer: str = ""
+    tie_band: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Measured shapes of one (H, topk, extra_topk): num_tokens from ``min_tokens`` to ``max_tokens``, inclusive."""
+
+    num_heads: int
+    topk: int
+    extra_topk: int
+    min_tokens: int
+    max_tokens: int
+
+    def __post_init__(self) -> None:
+        _check_interval(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """The plan to use on an interval of num_tokens (inclusive) where the rules would lose more than the tie band.
+
+    ``regret`` is what the rules would lose there, as a fraction of the plan's time; ``ties`` the plans within the tie
+    band of the best, ``plan`` included, or empty when only ``plan`` is.
+    """
+
+    num_heads: int
+    topk: int
+    extra_topk: int
+    min_tokens: int
+    max_tokens: int
+    plan: Plan
+    regret: float
+    ties: tuple[Plan, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_interval(self)
+        chunks = num_chunks(self.topk, self.extra_topk)
+        for name, plan in (("plan", self.plan), *((f"ties[{i}]", tie) for i, tie in enumerate(self.ties))):
+            try:
+                check_plan(plan, self.num_heads, chunks)
+            except ContractError as error:
+                raise TableError(f"{name}: {error}") from None
+        _check_regrets(self.regret)
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """Regrets over ``points`` measured points, as fractions: 0.01 is one per cent slower than the best plan."""
+
+    points: int
+    mean: float
+    p95: float
+    worst: float
+
+    def __post_init__(self) -> None:
+        _check_regrets(self.mean, self.p95, self.worst)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How good a table is: its regret on the points it was fitted on and, where there are some, on held-out ones."""
+
+    points: int
+    mean: float
+    p95: float
+    worst: float
+    held_out: Regret | None = None
+
+    def __post_init__(self) -> None:
+        _check_regrets(self.mean, self.p95, self.worst)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerTable:
+    """Everything that decides plans on one device.
+
+    ``rules`` answer wherever ``exceptions`` do not; ``measured`` says which shapes were measured, so that an answer can
+    tell whether it is measured, ruled or extrapolated. Both are sorted by (num_heads, topk, extra_topk, min_tokens) and
+    do not overlap. Raises ``TableError`` when built from parts that break this or that the kernel cannot run.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    device: Device
+    kernel: KernelIdentity
+    provenance: Provenance
+    calibrated_topks: tuple[int, ...]
+    rules: Rules
+    exceptions: tuple[Override, ...] = ()
+    certificate: Certificate | None = None
+    measured: tuple[Region, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.schema_version != SCHEMA_VERSION:
+            raise TableError(f"schema_version: this cake-tune reads {SCHEMA_VERSION}, got {self.schema_version}")
+        if self.device.num_sms < 1:
+            raise TableError(f"device.num_sms: expected an integer >= 1, got {self.device.num_sms}")
+        if self.device.l2_bytes < 0:
+            raise TableError(f"device.l2_bytes: expected an integer >= 0, got {self.device.l2_bytes}")
+        topks = list(self.calibrated_topks)
+        if topks != sorted(set(topks)) or not topks or topks[0] < 1:
+            raise TableError(f"calibrated_topks: expected ascending integers >= 1, got {topks}")
+        _check_order("exceptions", self.exceptions)
+        _check_order("measured", self.measured)
+
+    @property
+    def label(self) -> str:
+        """How texts name the table: its device, SM count and provenance."""
+        return f"{self.device.name} ({self.device.num_sms} SMs, {self.provenance.kind})"
+
+    @cached_property
+    def override_index(self) -> Intervals[Override]:
+        """The exceptions, ready to be searched."""
+        return Intervals(self.exceptions)
+
+    @cached_property
+    def region_index(self) -> Intervals[Region]:
+        """The measured regions, ready to be searched."""
+        return Intervals(self.measured)
+
+    @cached_property
+    def answers(self) -> dict[Any, Any]:
+        """What ``decide`` has answered from this table; it bounds the size."""
+        return {}
+
+    @cached_property
+    def hull(self) -> Hull | None:
+        """The box around the measured regions, inside which the rules interpolate; None without any."""
+        return Hull.around(self.measured)
+
+
+def table_from_json(value: object) -> PlannerTable:
+    """The table that parsed JSON holds; ``TableError`` names the JSON path of anything unknown, missing or wrong."""
+    if isinstance(value, dict) and value.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        # Before anything else: under another version every other complaint would mislead.
+        raise TableError(f"$.schema_version: this cake-tune reads {SCHEMA_VERSION}, got {value['schema_version']!r}")
+    return from_json(PlannerTable, value)
+
+
+def table_to_json(table: PlannerTable) -> dict[str, Any]:
+    """The JSON object of ``table``, its keys in the order of the file; empty parts are left out."""
+    written: dict[str, Any] = to_json(table)
+    return written
+
+
+def load_table(path: str | os.PathLike[str]) -> PlannerTable:
+    """Read the table at ``path``; ``TableError`` names the file and the place of what is wrong."""
+    try:
+        return table_from_json(parse_json(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise TableError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise TableError(f"{os.fspath(path)}: {error}") from error
+
+
+def table_text(table: PlannerTable) -> str:
+    """The canonical text of ``table``: stable order, one band, exception or region per line, newline at the end."""
+    return render_json(table_to_json(table)) + "\n"
+
+
+def save_table(table: PlannerTable, path: str | os.PathLike[str]) -> None:
+    """Write ``table`` to ``path`` in its canonical text; a reader sees the old file or the new one, never a part."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(table_text(table))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        raise TableError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_interval(entry: Region | Override) -> None:
+    try:
+        check_shape(entry.min_tokens, entry.num_heads, entry.topk, entry.extra_topk)
+    except ContractError as error:
+        raise TableError(str(error)) from None
+    if entry.max_tokens < entry.min_tokens:
+        raise TableError(f"max_tokens: expected at least min_tokens = {entry.min_tokens}, got {entry.max_tokens}")
+
+
+def _check_regrets(*regrets: float) -> None:
+    for regret in regrets:
+        if not (math.isfinite(regret) and regret >= 0):
+            raise TableError(f"regret: expected a finite fraction >= 0, got {regret}")
+
+
+def _check_order(name: str, entries: Iterable[Region | Override]) -> None:
+    for i, (before, after) in enumerate(pairwise(entries)):
+        shapes = [(entry.num_heads, entry.topk, entry.extra_topk) for entry in (before, after)]
+        if shapes[0] > shapes[1] or (shapes[0] == shapes[1] and before.min_tokens > after.min_tokens):
+            raise TableError(f"{name}[{i + 1}]: expected entries sorted by num_heads, topk, extra_topk, min_tokens")
+        if shapes[0] == shapes[1] and before.max_tokens >= after.min_tokens:
+            raise TableError(
+                f"{name}[{i + 1}]: num_tokens {after.min_tokens} to {after.max_tokens} overlap "
+                f"{before.min_tokens} to {before.max_tokens} of the entry before"
+            )

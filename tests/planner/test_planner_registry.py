@@ -1,0 +1,239 @@
+"""Which table answers: the given one, the device's own, the nearest published; and a CPU's never for a GPU."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cake_tune.errors import TableError
+from cake_tune.planner import registry
+from cake_tune.planner.registry import (
+    forget_tables,
+    install_table,
+    installed_tables,
+    table_for,
+    use_table,
+    user_tables_dir,
+)
+from cake_tune.planner.shape import Device
+from cake_tune.planner.table import Provenance, save_table
+
+PRO_6000 = Device("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "sm_120a", 188)
+H200 = Device("NVIDIA H200", "sm_90a", 132)
+CPU = Device("some CPU", "cpu", 2)
+SIMULATED = Device("simulated RTX 5090", "simulated", 170)
+
+
+@pytest.fixture(scope="module")
+def table_of(shipped):
+    def build(device, kind="measured", source="a sweep"):
+        return replace(shipped[188], device=device, provenance=Provenance(kind, source))
+
+    return build
+
+
+def test_without_a_device_the_shipped_rtx_pro_6000_answers(shipped):
+    assert table_for() == (shipped[188], True)
+
+
+@pytest.mark.parametrize(
+    ("num_sms", "nearest"), [(1, 48), (48, 48), (109, 48), (110, 170), (132, 170), (179, 170), (180, 188), (999, 188)]
+)
+def test_num_sms_alone_finds_the_nearest_published_rules(shipped, num_sms, nearest):
+    assert table_for(num_sms=num_sms) == (shipped[nearest], num_sms in shipped)
+
+
+def test_a_device_finds_its_own_by_name_then_by_arch_and_num_sms(shipped, table_of):
+    assert table_for(PRO_6000) == (shipped[188], True)
+    assert table_for(replace(PRO_6000, name=shipped[188].device.name)) == (shipped[188], True)
+    twin = table_of(replace(PRO_6000, name="NVIDIA RTX PRO 6000 Blackwell Server Edition"))
+    install_table(twin)
+    assert table_for(PRO_6000) == (twin, True)
+    own = table_of(PRO_6000)
+    install_table(own)
+    assert table_for(PRO_6000) == (own, True)
+    assert table_for(twin.device) == (twin, True)
+
+
+def test_an_unknown_gpu_gets_the_nearest_published_rules_not_another_gpus_measurements(shipped, table_of):
+    install_table(table_of(replace(H200, num_sms=169)))
+    assert table_for(Device("NVIDIA RTX 5080", "sm_120a", 84)) == (shipped[48], False)
+    assert table_for(Device("NVIDIA X", "sm_120a", 168)) == (shipped[170], False)
+
+
+def test_another_arch_with_the_same_num_sms_is_not_the_devices_own(shipped):
+    assert table_for(replace(H200, num_sms=188)) == (shipped[188], False)
+
+
+def test_a_partition_of_a_gpu_extrapolates_from_the_whole_one(table_of):
+    install_table(table_of(H200))
+    table, own = table_for(replace(H200, num_sms=60))
+    assert (table.device, own) == (H200, False)
+    assert table_for(H200, num_sms=60) == (table, False)
+
+
+def test_installed_comes_before_shipped_and_measured_before_published(shipped, table_of):
+    published = table_of(replace(PRO_6000, name="a"), "published")
+    measured = table_of(replace(PRO_6000, name="b"))
+    install_table(published)
+    assert table_for(num_sms=188) == (published, True)
+    install_table(measured)
+    assert table_for(num_sms=188) == (measured, True)
+    assert installed_tables() == (measured, published)
+
+
+def test_installing_again_replaces_the_devices_table(table_of):
+    first, second = (table_of(H200, source=source) for source in ("first", "second"))
+    assert install_table(first) == install_table(second)
+    assert table_for(H200) == (second, True)
+    assert installed_tables() == (second,)
+
+
+def test_tables_are_installed_in_the_users_data_directory(tmp_path, table_of):
+    path = install_table(table_of(replace(H200, name="NVIDIA H200 / NVL")))
+    assert path == user_tables_dir() / "nvidia-h200-nvl-sm_90a-132.json"
+    assert tmp_path in path.parents
+
+
+def test_a_place_where_nothing_can_be_installed_is_named(tmp_path, monkeypatch, table_of):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    with pytest.raises(TableError, match="cannot be made"):
+        install_table(table_of(H200))
+
+
+def test_a_broken_installed_table_is_an_error_that_names_it(tmp_path, table_of):
+    path = install_table(table_of(H200))
+    path.write_text("{")
+    forget_tables()
+    with pytest.raises(TableError, match=r"nvidia-h200-sm_90a-132\.json: line 1"):
+        table_for(H200)
+
+
+def test_the_environment_stands_above_the_devices_own_and_use_table_above_it(tmp_path, monkeypatch, shipped, table_of):
+    path = tmp_path / "given.json"
+    given_by_path = table_of(H200)
+    save_table(given_by_path, path)
+    monkeypatch.setenv(registry.ENVIRONMENT, str(path))
+    assert table_for(PRO_6000) == (given_by_path, False)
+    assert table_for(H200) == (given_by_path, True)
+    assert table_for() == (given_by_path, True)
+    assert table_for(num_sms=132) == (given_by_path, True)
+    assert table_for(num_sms=188) == (given_by_path, False)
+    with use_table(shipped[48]) as used:
+        assert used is shipped[48]
+        assert table_for(H200) == (shipped[48], False)
+    assert table_for(H200) == (given_by_path, True)
+
+
+def test_an_empty_environment_variable_gives_no_table(monkeypatch, shipped):
+    monkeypatch.setenv(registry.ENVIRONMENT, "")
+    assert table_for() == (shipped[188], True)
+
+
+def test_the_file_named_by_the_environment_is_read_again_when_it_changes(tmp_path, monkeypatch, table_of):
+    path = tmp_path / "given.json"
+    monkeypatch.setenv(registry.ENVIRONMENT, str(path))
+    first, second = (table_of(H200, source=source) for source in ("first", "later"))
+    save_table(first, path)
+    assert table_for()[0] == first
+    assert table_for()[0] is table_for()[0]
+    save_table(second, path)
+    os.utime(path, ns=(1, 1))
+    assert table_for()[0] == second
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [(None, "cannot be read: No such file"), ("{", "line 1, column 2: not JSON")]
+)
+def test_a_broken_table_in_the_environment_is_an_error_never_a_fallback(tmp_path, monkeypatch, text, message):
+    path = tmp_path / "given.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv(registry.ENVIRONMENT, str(path))
+    for _ in range(2):
+        with pytest.raises(TableError, match=rf"CAKE_TUNE_TABLE: .*given\.json: {message}"):
+            table_for(num_sms=188)
+
+
+def test_use_table_holds_until_it_is_taken_back_and_blocks_nest(tmp_path, shipped):
+    path = tmp_path / "given.json"
+    save_table(shipped[170], path)
+    assert use_table(path).table == shipped[170]
+    assert table_for()[0] == shipped[170]
+    with use_table(shipped[48]):
+        with use_table(None):
+            assert table_for()[0] == shipped[188]
+        assert table_for()[0] == shipped[48]
+    assert table_for()[0] == shipped[170]
+    use_table(None)
+    assert table_for()[0] == shipped[188]
+
+
+def test_use_table_refuses_a_file_that_is_no_table_and_keeps_the_one_in_force(tmp_path, shipped):
+    use_table(shipped[48])
+    with pytest.raises(TableError, match="cannot be read"):
+        use_table(str(tmp_path / "absent.json"))
+    assert table_for()[0] == shipped[48]
+
+
+@pytest.mark.parametrize("device", [CPU, SIMULATED])
+def test_a_given_table_of_no_gpu_answers_its_kind_and_refuses_a_gpu(table_of, device):
+    with use_table(table_of(device)) as table:
+        assert table_for(device) == (table, True)
+        assert table_for(replace(device, num_sms=4)) == (table, False)
+        assert table_for() == (table, True)
+        assert table_for(num_sms=device.num_sms) == (table, True)
+        for question in ({"device": H200}, {"device": replace(H200, num_sms=device.num_sms)}, {"num_sms": 188}):
+            with pytest.raises(TableError, match=f"{device.name}.* no GPU, so it cannot answer for"):
+                table_for(**question)
+
+
+@pytest.mark.parametrize("device", [CPU, SIMULATED])
+def test_an_installed_table_of_no_gpu_is_found_by_the_identical_device_only(shipped, table_of, device):
+    table = table_of(device)
+    install_table(table)
+    assert table_for(device) == (table, True)
+    for other in (replace(device, num_sms=device.num_sms + 1), replace(device, name="another")):
+        assert table_for(other)[0].provenance.kind == "published"
+    assert table_for(num_sms=device.num_sms)[0].device.is_gpu
+    assert table_for(replace(device, arch="sm_120a"))[0].device.is_gpu
+
+
+names = st.sampled_from(["A", "B", "NVIDIA RTX PRO 6000 Blackwell"])
+sms = st.sampled_from([2, 48, 132, 188])
+gpus = st.builds(Device, names, st.sampled_from(["sm_120a", "sm_90a"]), sms)
+any_devices = st.builds(Device, names, st.sampled_from(["sm_120a", "sm_90a", "cpu", "simulated"]), sms)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(
+    installed=st.lists(any_devices, max_size=3),
+    used=st.none() | any_devices,
+    device=st.none() | gpus,
+    num_sms=st.none() | sms,
+    kind=st.sampled_from(["measured", "published"]),
+)
+def test_no_cpu_or_simulated_table_ever_answers_for_a_gpu(table_of, tmp_path, installed, used, device, num_sms, kind):
+    for path in user_tables_dir().glob("*.json"):
+        path.unlink()
+    for entry in installed:
+        install_table(table_of(entry, kind))
+    forget_tables()
+    with use_table(None if used is None else table_of(used, kind)):
+        try:
+            table, own = table_for(device, num_sms)
+        except TableError:
+            assert used is not None
+            assert not used.is_gpu
+            return
+    if device is not None:
+        assert table.device.is_gpu
+        asked = device.num_sms if num_sms is None else num_sms
+        assert own == (table.device.arch == device.arch and table.device.num_sms == asked)
+    elif used is None:
+        assert table.device.is_gpu
+    elif not used.is_gpu:
+        assert num_sms in (None, used.num_sms)
