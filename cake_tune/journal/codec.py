@@ -1,0 +1,126 @@
+"""Records as JSON text and back: one compact object per point, stable key order, NaN written as null."""
+
+import json
+import math
+from typing import Any, cast, get_args
+
+from cake_tune.errors import JournalError
+from cake_tune.journal.record import PlanRow, PointRecord, Status
+from cake_tune.planner.shape import Plan, Shape
+
+VERSION = 1
+"""Version of the journal's lines; a reader refuses every other one."""
+
+
+def record_to_json(record: PointRecord) -> str:
+    """``record`` as one line of compact JSON (ASCII, no line break); a time that is not finite becomes null."""
+    fields = {
+        "v": VERSION,
+        "key": record.key,
+        "shape": _shape_to_json(record.shape),
+        "status": record.status,
+        "best": _plan_to_json(record.best),
+        "tied": [_plan_to_json(plan) for plan in record.tied],
+        "incumbent": _plan_to_json(record.incumbent),
+        "tie_band": record.tie_band,
+        "rounds": record.rounds,
+        "regime": record.regime,
+        "started": record.started,
+        "seconds": record.seconds,
+        "error": record.error,
+        "audit": {name: _finite(value) for name, value in record.audit.items()},
+        "rows": [_row_to_json(row) for row in record.rows],
+    }
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False)
+
+
+def record_from_json(text: str) -> PointRecord:
+    """The record that ``text`` holds; ``JournalError`` says what does not fit (JSON, version, fields)."""
+    try:
+        fields = json.loads(text)
+        if fields["v"] != VERSION:
+            raise JournalError(f"journal line: expected version {VERSION}, got {fields['v']!r}")
+        return PointRecord(
+            key=fields["key"],
+            shape=Shape(**fields["shape"]),
+            status=_status(fields["status"]),
+            rows=tuple(_row_from_json(row) for row in fields["rows"]),
+            best=_plan_from_json(fields["best"]),
+            tied=tuple(_plan(plan) for plan in fields["tied"]),
+            incumbent=_plan_from_json(fields["incumbent"]),
+            tie_band=fields["tie_band"],
+            rounds=fields["rounds"],
+            regime=fields["regime"],
+            started=fields["started"],
+            seconds=fields["seconds"],
+            error=fields["error"],
+            audit={name: math.nan if value is None else value for name, value in fields["audit"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"journal line: expected one point record, got {text[:80]!r} ({error!r})") from error
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _status(value: Any) -> Status:
+    if value not in get_args(Status):
+        raise JournalError(f"status: expected one of {', '.join(get_args(Status))}, got {value!r}")
+    return cast(Status, value)
+
+
+def _shape_to_json(shape: Shape) -> dict[str, Any]:
+    return {name: getattr(shape, name) for name in Shape.__dataclass_fields__}
+
+
+def _plan_to_json(plan: Plan | None) -> dict[str, Any] | None:
+    if plan is None:
+        return None
+    fields: dict[str, Any] = {
+        "kernel": plan.kernel,
+        "head_tiles": plan.head_tiles,
+        "num_splits": plan.num_splits,
+        "chunks_per_block": plan.chunks_per_block,
+    }
+    return fields | ({"options": dict(plan.options)} if plan.options else {})
+
+
+def _plan_from_json(fields: dict[str, Any] | None) -> Plan | None:
+    return None if fields is None else _plan(fields)
+
+
+def _plan(fields: dict[str, Any]) -> Plan:
+    return Plan(
+        fields["kernel"],
+        fields["head_tiles"],
+        fields["num_splits"],
+        fields["chunks_per_block"],
+        tuple(sorted(fields.get("options", {}).items())),
+    )
+
+
+def _row_to_json(row: PlanRow) -> dict[str, Any]:
+    return {
+        "plan": _plan_to_json(row.plan),
+        "status": row.status,
+        "median_us": _finite(row.median_us),
+        "spread": _finite(row.spread),
+        "visits": [_finite(visit) for visit in row.visits],
+        "confirm": [_finite(visit) for visit in row.confirm],
+        "error": row.error,
+    }
+
+
+def _row_from_json(fields: dict[str, Any]) -> PlanRow:
+    return PlanRow(
+        plan=_plan(fields["plan"]),
+        status=_status(fields["status"]),
+        median_us=fields["median_us"],
+        spread=fields["spread"],
+        visits=tuple(fields["visits"]),
+        confirm=tuple(fields["confirm"]),
+        error=fields["error"],
+    )

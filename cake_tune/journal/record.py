@@ -1,0 +1,62 @@
+"""What one measured point leaves behind: the record that a sweep writes and that fit, report and replay read.
+
+Pure data, no torch: a journal can be read on any machine.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cake_tune.planner.shape import Plan, Shape
+
+Status = Literal["ok", "tied", "invalid", "oom", "crashed", "timeout", "too_slow", "unstable", "pruned", "wrong"]
+"""ok: measured and decided; tied: measured, its best plans are within the tie band; pruned: left the race early or
+was excluded; wrong: failed the correctness gate. The others name what went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """What one plan of a point measured.
+
+    ``visits`` and ``confirm`` hold one median per visit, in microseconds per call, index = round (race rounds and
+    confirmation rounds are separate; a plan that left the race has fewer visits; a visit that gave nothing is NaN,
+    written as null). ``median_us`` is the reported time: the median of ``confirm`` where the plan was confirmed, else
+    the best plan's reported time times the plan's paired ratio to it over their common rounds; None when nothing was
+    measured. ``spread`` is the relative median absolute deviation of visits and confirm together.
+    """
+
+    plan: Plan
+    status: Status
+    median_us: float | None = None
+    spread: float | None = None
+    visits: tuple[float | None, ...] = ()
+    confirm: tuple[float | None, ...] = ()
+    error: str | None = None
+    """Relative error found, or the message of what failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointRecord:
+    """One line of the journal: one shape with everything measured on it.
+
+    ``key`` (hex digits and dashes) identifies the work: shape, plans, measuring options, kernel identity, compiler,
+    driver, device. ``best`` is the plan chosen by the protocol, ``tied`` the plans within ``tie_band`` of it (``best``
+    included), ``incumbent`` the plan in force before. All None or empty when nothing could be chosen.
+    """
+
+    key: str
+    shape: Shape
+    status: Status
+    rows: tuple[PlanRow, ...]
+    best: Plan | None = None
+    tied: tuple[Plan, ...] = ()
+    incumbent: Plan | None = None
+    tie_band: float = 0.0
+    rounds: int = 0
+    regime: str = "cold"
+    started: str = ""
+    """UTC time of the start, ISO 8601."""
+    seconds: float = 0.0
+    """Wall time of the point."""
+    error: str | None = None
+    audit: dict[str, float] = field(default_factory=dict)
+    """Machine state beside the times (clocks, temperatures), by name with its unit in the name."""

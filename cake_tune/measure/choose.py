@@ -1,0 +1,56 @@
+"""From times to a choice: the tie set, which of it to take, and when a new plan may replace the one in force."""
+
+import math
+from collections.abc import Iterable
+
+from cake_tune.measure.protocol import Protocol
+from cake_tune.measure.statistics import paired_log_ratios, upper_bound
+from cake_tune.measure.track import Tracks, distance
+from cake_tune.planner.shape import Plan
+
+
+def tie_set(tracks: Tracks, best: Plan, band: float) -> tuple[Plan, ...]:
+    """The plans that are at most ``band`` slower than ``best``, which is one of them, sorted.
+
+    Measured by the rounds in common, not by who survived: which of two equal plans a sequential test drops is chance.
+    """
+    usable = (plan for plan, track in tracks.items() if not track.failed)
+    return tuple(sorted(plan for plan in usable if distance(tracks, plan, best) <= band))
+
+
+def preferred(tied: Iterable[Plan], in_force: Plan | None) -> Plan:
+    """Which of equally fast plans to take: the one in force, else the fewest splits, else the first in plan order.
+
+    The scratch of a shape grows with the splits and with nothing else, so that fewest splits means least scratch.
+    """
+    candidates = list(tied)
+    if in_force in candidates and in_force is not None:
+        return in_force
+    return min(candidates, key=lambda plan: (plan.num_splits, plan))
+
+
+def runner_up(tracks: Tracks, choice: Plan) -> Plan | None:
+    """The fastest plan beside ``choice``, whether or not it survived; None if there is no other with a time."""
+    others = [plan for plan, track in tracks.items() if plan != choice and track.visits and not track.failed]
+    return min(others, key=lambda plan: distance(tracks, plan, choice), default=None)
+
+
+def confirmed(
+    tracks: Tracks, choice: Plan, *, rival: Plan | None, in_force: Plan | None, band: float, protocol: Protocol
+) -> Plan | None:
+    """The plan that the fresh rounds of the confirmation speak for.
+
+    ``choice`` stands unless ``rival`` is faster by more than ``band`` in the fresh rounds; and the plan in force stands
+    unless the upper 95 % bound of the other's ratio to it is below ``1 - replace_gain``. None if none of them lasted.
+    """
+    lasting = [plan for plan in (choice, rival, in_force) if plan is not None and not tracks[plan].failed]
+    if not lasting:
+        return None
+    best = lasting[0]
+    if rival in lasting and rival is not None and distance(tracks, rival, best) < -band:
+        best = rival
+    if in_force in lasting and in_force is not None and best != in_force:
+        ratios = paired_log_ratios(tracks[best].confirm, tracks[in_force].confirm)
+        if upper_bound(ratios) >= math.log1p(-protocol.replace_gain):
+            return in_force
+    return best

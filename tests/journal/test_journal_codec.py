@@ -1,0 +1,69 @@
+"""Records survive JSON, and nothing else is taken for one."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from journal_records import record, records
+
+from cake_tune.errors import JournalError
+from cake_tune.journal.codec import record_from_json, record_to_json
+
+
+@given(records)
+def test_a_record_is_equal_after_its_way_through_json(original):
+    assert record_from_json(record_to_json(original)) == original
+
+
+@given(records)
+def test_json_is_one_line_of_ascii(original):
+    text = record_to_json(original)
+    assert text.isascii()
+    assert not set("\n\r\t") & set(text)
+
+
+def test_times_that_are_not_finite_become_null():
+    original = record("a")
+    row = replace(original.rows[0], median_us=math.inf, visits=(1.0, math.nan))
+    text = record_to_json(replace(original, rows=(row,)))
+    assert "NaN" not in text and "Infinity" not in text
+    back = record_from_json(text).rows[0]
+    assert (back.median_us, back.visits) == (None, (1.0, None))
+
+
+def fields() -> dict:
+    return json.loads(record_to_json(record("a")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"v": 2},
+        {"status": "fine"},
+        {"shape": {"num_tokens": 1}},
+        {"shape": {**fields()["shape"], "colour": 1}},
+        {"rows": 3},
+        {"rows": [{"plan": {}}]},
+        {"best": {"kernel": "decode"}},
+        {"audit": []},
+    ],
+    ids=str,
+)
+def test_a_field_that_does_not_fit_is_a_journal_error(change):
+    with pytest.raises(JournalError):
+        record_from_json(json.dumps(fields() | change))
+
+
+@pytest.mark.parametrize("missing", sorted(fields()))
+def test_a_missing_field_is_a_journal_error(missing):
+    text = json.dumps({name: value for name, value in fields().items() if name != missing})
+    with pytest.raises(JournalError, match=missing):
+        record_from_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"v"'])
+def test_text_that_is_no_object_is_a_journal_error(text):
+    with pytest.raises(JournalError):
+        record_from_json(text)
