@@ -1,0 +1,156 @@
+"""One shape on the CPU grid: the correctness gate and the clock."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cake_tune.backends.base import AfterLaunch
+from cake_tune.backends.cpu_inputs import HEAD_DIM, CachePools, Inputs, make_inputs
+from cake_tune.errors import WrongResultError
+from cake_tune.measure.protocol import Protocol
+from cake_tune.mla import (
+    cake_sparse_mla_sm120_dsv4_nvfp4_decode,
+    cake_sparse_mla_sm120_dsv4_nvfp4_prefill,
+    check_accuracy,
+    sparse_mla_reference,
+)
+from cake_tune.planner.shape import Plan, Shape
+
+SM_SCALE = HEAD_DIM**-0.5
+LEAST_US = 5.0
+"""No call from Python through the checks to the worker threads and back takes less."""
+CHECKED_CANDIDATES = 2048
+"""Candidates whose rows the float64 reference works out at most (but one token at least): it is slow."""
+
+
+@contextmanager
+def open_session(
+    shape: Shape, protocol: Protocol, seed: int, pools: CachePools, after_launch: AfterLaunch | None
+) -> Iterator["CpuSession"]:
+    """A session with inputs from ``seed``; what torch cannot allocate is a ``MemoryError``."""
+    with _memory_errors():
+        yield CpuSession(shape, protocol, make_inputs(shape, protocol, seed, pools), after_launch)
+
+
+class CpuSession:
+    """Runs the plans of one shape on rotating inputs."""
+
+    least_us = LEAST_US
+
+    def __init__(self, shape: Shape, protocol: Protocol, inputs: Inputs, after_launch: AfterLaunch | None) -> None:
+        self._protocol = protocol
+        self._inputs = inputs
+        self._after_launch = after_launch
+        self._output = torch.empty(shape.num_tokens, shape.num_heads, HEAD_DIM, dtype=torch.bfloat16)
+        self._lse = torch.empty(shape.num_tokens, shape.num_heads)
+        self._scratch: dict[int, tuple[Tensor, Tensor]] = {}
+        self._checked = _spread(shape.num_tokens, max(1, CHECKED_CANDIDATES // (shape.topk + shape.extra_topk)))
+        self._reference: tuple[Tensor, Tensor] | None = None
+        self._call_us: dict[Plan, float] = {}
+        self._calls = 0
+
+    def check(self, plan: Plan) -> float:
+        """Compare tokens spread over the shape with the reference, and all others with the poison they started from."""
+        if self._reference is None:
+            self._reference = self._compute_reference()
+        for written in (self._output, self._lse, *self._scratch_of(plan)):
+            written.fill_(math.nan)
+        self._launch(plan, 0)
+        if self._after_launch is not None:
+            self._after_launch(plan, self._output)
+        error = check_accuracy(self._output[self._checked], self._lse[self._checked], *self._reference)
+        if bool(self._output.isnan().any()) or bool(self._lse.isnan().any()):
+            raise WrongResultError("output: expected every element to be written, found NaN")
+        return error
+
+    def sample(self, plan: Plan, count: int) -> list[float]:
+        """Each sample lasts about ``sample_us``; the inputs go on where the last sample, of whichever plan, ended."""
+        samples = []
+        for _ in range(count):
+            calls = max(1, math.ceil(self._protocol.sample_us / self._call_us.get(plan, math.inf)))
+            start = perf_counter_ns()
+            for _ in range(calls):
+                self._calls += 1
+                self._launch(plan, self._calls)
+            samples.append((perf_counter_ns() - start) / 1e3 / calls)
+            self._call_us[plan] = samples[-1]
+        return samples
+
+    def disturbance(self) -> None:
+        """Unknown on a CPU: the race's own statistics have to carry what other processes do."""
+
+    def _launch(self, plan: Plan, number: int) -> None:
+        inputs = self._inputs
+        arguments = (
+            inputs.queries[number % len(inputs.queries)],
+            inputs.cache,
+            inputs.indices[number % len(inputs.indices)],
+            self._output,
+            self._lse,
+            SM_SCALE,
+        )
+        options = self._options(number)
+        if plan.kernel == "prefill":
+            cake_sparse_mla_sm120_dsv4_nvfp4_prefill(*arguments, **options, head_tiles=plan.head_tiles)
+            return
+        mid_out, mid_lse = self._scratch_of(plan) or (None, None)
+        cake_sparse_mla_sm120_dsv4_nvfp4_decode(
+            *arguments,
+            **options,
+            mid_out=mid_out,
+            mid_lse=mid_lse,
+            num_splits=plan.num_splits,
+            head_tiles=plan.head_tiles,
+        )
+
+    def _options(self, number: int) -> dict[str, Any]:
+        inputs = self._inputs
+        extra = inputs.extra_indices
+        return {
+            "topk_length": inputs.lengths,
+            "attn_sink": inputs.sink,
+            "extra_kv_cache": inputs.extra_cache,
+            "extra_indices": None if extra is None else extra[number % len(extra)],
+            "extra_topk_length": inputs.extra_lengths,
+        }
+
+    def _scratch_of(self, plan: Plan) -> tuple[Tensor, ...]:
+        """The split partials of ``plan``, made once per number of splits; empty where it does not split."""
+        if plan.num_splits == 1:
+            return ()
+        if plan.num_splits not in self._scratch:
+            shape = (*self._lse.shape, plan.num_splits)
+            with _memory_errors():
+                partials = torch.empty(*shape, HEAD_DIM, dtype=torch.bfloat16)
+                self._scratch[plan.num_splits] = (partials, torch.empty(shape))
+        return self._scratch[plan.num_splits]
+
+    def _compute_reference(self) -> tuple[Tensor, Tensor]:
+        options = self._options(0)
+        for name in ("topk_length", "extra_indices", "extra_topk_length"):
+            options[name] = None if options[name] is None else options[name][self._checked]
+        inputs = self._inputs
+        query, indices = inputs.queries[0][self._checked], inputs.indices[0][self._checked]
+        return sparse_mla_reference(query, inputs.cache, indices, SM_SCALE, **options)
+
+
+def _spread(num_tokens: int, most: int) -> list[int]:
+    """At most ``most`` tokens spread evenly over all, the last one included."""
+    count = min(num_tokens, most)
+    return [(number + 1) * num_tokens // count - 1 for number in range(count)]
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Torch reports a failed CPU allocation as a plain RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "DefaultCPUAllocator" in str(error):
+            raise MemoryError(str(error).partition("\n")[0]) from error
+        raise

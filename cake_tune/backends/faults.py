@@ -1,0 +1,145 @@
+"""Another backend with faults put in: shows that a sweep survives what kernels and drivers do.
+
+``faults:BASE:KIND@PLAN,...`` runs backend ``BASE`` ("cpu", "simulated") and makes every plan whose text matches the
+pattern ``PLAN`` (as in ``decode/t1/s2x*``; shell wildcards) fail in the way ``KIND``.
+"""
+
+import hashlib
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from importlib import import_module
+from typing import Any
+
+from cake_tune.backends.base import Backend, Session
+from cake_tune.errors import UsageError
+from cake_tune.measure.protocol import Protocol
+from cake_tune.planner.shape import Device, Plan, Shape
+from cake_tune.planner.table import KernelIdentity
+
+KINDS = {
+    "wrong": "a wrong value in the output",
+    "nan": "a NaN in the output",
+    "crash": "a segmentation fault while it is checked",
+    "killed": "kill -9 of the process while it is timed",
+    "error": "an exception that leaves the device unusable",
+    "hang": "it never ends while it is timed",
+    "oom": "the device runs out of memory",
+    "unstable": "every visit is disturbed",
+}
+"""What can be put in, by the name used in the configuration."""
+
+
+class FaultySession:
+    """A session whose matching plans fail."""
+
+    def __init__(self, base: Session, faults: "Faults") -> None:
+        self._base = base
+        self._faults = faults
+        self._last: Plan | None = None
+
+    @property
+    def least_us(self) -> float:
+        """The base's."""
+        return self._base.least_us
+
+    def check(self, plan: Plan) -> float:
+        """The base's gate, unless the plan never gets through it."""
+        match self._faults.kind_of(plan):
+            case "crash":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "oom":
+                raise MemoryError(f"{plan}: out of memory, on purpose")
+            case "error":
+                raise RuntimeError(f"{plan}: the device is lost, on purpose")
+        return self._base.check(plan)
+
+    def sample(self, plan: Plan, count: int) -> list[float]:
+        """The base's samples, unless the plan is killed or hangs."""
+        match self._faults.kind_of(plan):
+            case "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                while True:
+                    time.sleep(3600)
+        self._last = plan
+        return self._base.sample(plan, count)
+
+    def disturbance(self) -> str | None:
+        """A made-up one right after an unstable plan was sampled; else the base's."""
+        if self._last is not None and self._faults.kind_of(self._last) == "unstable":
+            return "throttled, on purpose"
+        return self._base.disturbance()
+
+
+class Faults:
+    """Which plans fail, and how: the first matching rule counts."""
+
+    def __init__(self, text: str) -> None:
+        self._rules = [self._rule(part) for part in text.split(",")]
+
+    @staticmethod
+    def _rule(part: str) -> tuple[str, str]:
+        kind, at, pattern = part.partition("@")
+        if not at or not pattern or kind not in KINDS:
+            raise UsageError(f"backend: expected faults as KIND@PLAN with KIND one of {', '.join(KINDS)}, got {part!r}")
+        return kind, pattern
+
+    def kind_of(self, plan: Plan) -> str | None:
+        """How ``plan`` fails, or None."""
+        return next((kind for kind, pattern in self._rules if fnmatchcase(str(plan), pattern)), None)
+
+    def tamper(self, plan: Plan, output: Any) -> None:
+        """Spoil the output of a plan that is to be wrong."""
+        spoiled = {"wrong": 1e3, "nan": math.nan}.get(self.kind_of(plan) or "")
+        if spoiled is not None:
+            output[-1] = spoiled
+
+
+class FaultsBackend:
+    """A backend around another one."""
+
+    def __init__(self, configuration: str, base: Backend, faults: Faults) -> None:
+        self.name = f"faults:{configuration}"
+        self._base = base
+        self._faults = faults
+
+    def device(self) -> Device:
+        """The base's, renamed, and of arch "simulated": what comes out of here must never answer for a real device."""
+        base = self._base.device()
+        return replace(base, name=f"Faults over {base.name}", arch="simulated")
+
+    def identity(self) -> KernelIdentity:
+        """The base's, made another one by the faults."""
+        base = self._base.identity()
+        text = f"{base.identity} {self.name}"
+        return replace(base, identity=hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def start(self) -> None:
+        """The base's."""
+        self._base.start()
+
+    def open(self, shape: Shape, protocol: Protocol, seed: int) -> AbstractContextManager[Session]:
+        """The base's session with the faults in it."""
+        return self._opened(shape, protocol, seed)
+
+    @contextmanager
+    def _opened(self, shape: Shape, protocol: Protocol, seed: int) -> Iterator[Session]:
+        with self._base.open(shape, protocol, seed) as session:
+            yield FaultySession(session, self._faults)
+
+
+def create(configuration: str) -> FaultsBackend:
+    """The backend ``faults:BASE:KIND@PLAN,...``."""
+    base, _, text = configuration.partition(":")
+    if base not in ("cpu", "simulated") or not text:
+        raise UsageError(
+            f"backend: expected faults:cpu:KIND@PLAN,... or faults:simulated:..., got 'faults:{configuration}'"
+        )
+    faults = Faults(text)
+    return FaultsBackend(configuration, import_module(f"cake_tune.backends.{base}").create("", faults.tamper), faults)

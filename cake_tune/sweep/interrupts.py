@@ -1,0 +1,49 @@
+"""Ctrl-C and SIGTERM during a sweep: the first asks it to stop after the point at hand, the second to stop now."""
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Counts requests to stop while it is entered.
+
+    A signal only counts: nothing is raised, written or told in the middle of other work. Does nothing outside the main
+    thread, where signals cannot be caught.
+    """
+
+    def __init__(self, acknowledge: Callable[[], None]) -> None:
+        """``acknowledge`` is called once, when the first request is noticed by one of the two questions."""
+        self._acknowledge = acknowledge
+        self._acknowledged = False
+        self._requests = 0
+        self._before: dict[signal.Signals, object] = {}
+
+    def requested(self) -> bool:
+        """True once the sweep was asked to stop."""
+        if self._requests and not self._acknowledged:
+            self._acknowledged = True
+            self._acknowledge()
+        return self._requests > 0
+
+    def insistent(self) -> bool:
+        """True once it was asked again."""
+        return self.requested() and self._requests > 1
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._count) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _count(self, number: int, frame: FrameType | None) -> None:
+        self._requests += 1

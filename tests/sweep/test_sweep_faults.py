@@ -1,0 +1,129 @@
+"""What plans do to a worker ends in their rows; the other plans and points are measured all the same."""
+
+import multiprocessing
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+from sweep_specs import QUICK, SHAPES, Listener, make_spec, records_of, run_at
+
+from cake_tune.errors import DeviceUnfitError
+from cake_tune.journal.record import PlanRow
+from cake_tune.planner.shape import Plan, Shape
+from cake_tune.sweep import run_sweep
+from cake_tune.sweep.supervisor import Worker
+
+STRUCK = "decode/t1/s2x*"
+IMPATIENT = replace(QUICK, timeout_seconds=1.5)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return run_at(tmp_path)
+
+
+def sweep(run, faults: str, base: str = "simulated", **options):
+    listener = Listener()
+    spec = make_spec(backend=f"faults:{base}:{faults}", **{"protocol": IMPATIENT, **options})
+    return run_sweep(spec, run, progress=listener), listener
+
+
+def rows(run, shape: Shape = SHAPES[0]) -> dict[str, PlanRow]:
+    return {str(row.plan): row for row in records_of(run)[shape].rows}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "said"),
+    [
+        ("wrong", "wrong", "expected 1.0"),
+        ("nan", "wrong", "nan"),
+        ("oom", "oom", "out of memory"),
+        ("unstable", "unstable", "disturbed 4 times: throttled"),
+        ("crash", "crashed", "SIGSEGV"),
+        ("killed", "crashed", "SIGKILL"),
+        ("error", "crashed", "RuntimeError: decode/t1/s2x2: the device is lost"),
+        ("hang", "timeout", "no answer for 1.5 s"),
+    ],
+)
+def test_a_plan_that_fails_is_a_row_and_the_sweep_goes_on(run, kind, status, said):
+    summary, _ = sweep(run, f"{kind}@{STRUCK}", shapes=SHAPES[:2])
+    assert summary.counts.keys() <= {"ok", "tied"}
+    assert summary.failed_plans == {status: 2}
+    assert summary.exit_code == 0
+    for shape in SHAPES[:2]:
+        found = rows(run, shape)
+        struck = found.pop("decode/t1/s2x2")
+        assert (struck.status, struck.median_us) == (status, None)
+        assert said in struck.error
+        assert all(row.median_us is not None for row in found.values())
+        assert records_of(run)[shape].best != struck.plan
+
+
+def test_several_culprits_in_one_point_are_told_apart(run):
+    sweep(run, "crash@decode/t1/s1x*,hang@decode/t1/s2x*,wrong@prefill*", shapes=SHAPES[:1])
+    assert {plan: row.status for plan, row in rows(run).items()} == {
+        "decode/t1/s1x4": "crashed",
+        "decode/t1/s2x2": "timeout",
+        "decode/t1/s4x1": "ok",
+        "prefill/t1": "wrong",
+    }
+    assert records_of(run)[SHAPES[0]].best == Plan("decode", 1, 4, 1)
+
+
+def test_a_point_whose_plans_all_fail_has_the_gravest_status_and_the_sweep_ends_with_7(run):
+    shapes = [Shape(2, 48, 64), Shape(2, 8, 64)]
+    summary, _ = sweep(run, "wrong@decode/t1/s1x1,crash@prefill/*", shapes=shapes)
+    assert summary.counts["wrong"] == 2
+    assert summary.exit_code == 5
+    summary, _ = sweep(run, "wrong@prefill*,oom@decode/t1/s2x1", shapes=[Shape(2, 16, 128)])
+    assert (summary.counts, summary.exit_code) == ({"ok": 1}, 0)
+    summary, _ = sweep(run, "wrong@decode/t1/s1x1", shapes=[Shape(2, 8, 64), Shape(2, 16, 64)])
+    assert summary.counts == {"wrong": 1, "ok": 1}
+    assert summary.exit_code == 7
+
+
+def test_failed_points_stay_on_resume_unless_asked_for_again(run):
+    shapes = [Shape(2, 8, 64), Shape(2, 16, 64)]
+    sweep(run, "wrong@decode/t1/s1x1", shapes=shapes)
+    summary, listener = sweep(run, "wrong@decode/t1/s1x1", shapes=shapes)
+    assert (listener.started_shapes, summary.exit_code) == ([], 7)
+    spec = make_spec(shapes, backend="faults:simulated:wrong@decode/t1/s1x1", protocol=IMPATIENT)
+    summary = run_sweep(spec, run, retry_failed=True, progress=listener)
+    assert listener.started_shapes == [Shape(2, 8, 64)]
+    assert (summary.done, summary.exit_code) == (2, 7)
+
+
+def test_a_worker_killed_from_outside_costs_no_row(run):
+    def kill(shape):
+        if shape == SHAPES[1]:
+            (worker,) = multiprocessing.active_children()
+            os.kill(worker.pid, signal.SIGKILL)
+
+    listener = Listener(on_start=kill)
+    summary = run_sweep(make_spec(), run, progress=listener)
+    assert (summary.decided, summary.failed_plans) == (3, {})
+    assert any("SIGKILL" in text or "starting a new worker" in text for text in listener.messages)
+
+
+def test_no_worker_is_left_behind(run):
+    sweep(run, f"hang@{STRUCK}", shapes=SHAPES[:1])
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize(("backend", "said"), [("cpu", "CAKE_TUNE_CPU_WORKERS"), ("abacus", "one of the following")])
+def test_a_backend_that_cannot_start_says_why(monkeypatch, backend, said):
+    monkeypatch.setenv("CAKE_TUNE_CPU_WORKERS", "none")
+    with pytest.raises(DeviceUnfitError, match=said):
+        Worker(backend, QUICK, 0)
+
+
+def test_the_real_op_survives_the_same_faults(run):
+    faults = "wrong@decode/t1/s1x*,crash@decode/t1/s2x*"
+    protocol = replace(QUICK, cold_factor=0.01)
+    summary, _ = sweep(run, faults, base="cpu", shapes=[Shape(2, 16, 256)], protocol=protocol)
+    found = rows(run, Shape(2, 16, 256))
+    assert found["decode/t1/s1x4"].status == "wrong"
+    assert found["decode/t1/s2x2"].status == "crashed"
+    assert summary.exit_code == 0
+    assert records_of(run)[Shape(2, 16, 256)].best in {Plan("decode", 1, 4, 1), Plan("prefill", 1, 1, 4)}

@@ -1,0 +1,145 @@
+"""Kill -9 and Ctrl-C at any moment: no row is lost, doubled or torn, no process is left, a resumed sweep is whole."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sweep_specs import lines_of, make_spec, many_shapes, run_at
+
+from cake_tune.backends import get_backend
+from cake_tune.journal.journal import read_journal
+from cake_tune.journal.line import intact_bodies, is_clean, key_of
+from cake_tune.journal.run import RunDirectory
+from cake_tune.sweep.keys import point_keys
+
+POINTS = 500
+KILLS = 20
+
+
+def start(run: RunDirectory, points: int = POINTS, backend: str = "simulated") -> subprocess.Popen:
+    driver = Path(__file__).with_name("sweep_driver.py")
+    command = [sys.executable, str(driver), str(run.path), str(points), backend]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def await_word(sweep: subprocess.Popen, word: str) -> str:
+    for line in sweep.stdout:
+        if line.startswith(word):
+            return line
+    raise AssertionError(f"the sweep ended without saying {word!r}")
+
+
+def end(sweep: subprocess.Popen) -> tuple[int, str]:
+    text = sweep.communicate(timeout=60)[0]
+    return sweep.returncode, text
+
+
+def durable_keys(run: RunDirectory) -> set[str]:
+    if not run.journal.exists():
+        return set()
+    return {key_of(body).decode() for line in lines_of(run) for body, _ in intact_bodies(line)}
+
+
+def expected_keys(points: int = POINTS) -> set[str]:
+    backend = get_backend("simulated")
+    return set(point_keys(make_spec(many_shapes(points)), backend.device(), backend.identity()))
+
+
+def assert_whole(run: RunDirectory, points: int = POINTS) -> None:
+    lines = lines_of(run)
+    assert all(is_clean(line) for line in lines)
+    keys = [record.key for record in read_journal(run.journal)]
+    assert len(keys) == len(lines) == points
+    assert set(keys) == expected_keys(points)
+
+
+def processes_of_group(group: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if os.getpgid(int(entry.name)) == group and "State:\tZ" not in (entry / "status").read_text():
+                    found.append(int(entry.name))
+            except (ProcessLookupError, FileNotFoundError):
+                continue
+    return found
+
+
+def await_no_process(group: int) -> None:
+    end = time.monotonic() + 10
+    while processes_of_group(group):
+        assert time.monotonic() < end, "a process outlived the sweep"
+        time.sleep(0.02)
+
+
+def test_killed_at_twenty_random_moments_a_sweep_loses_doubles_and_tears_nothing(tmp_path):
+    run, rng = run_at(tmp_path), random.Random(20)
+    known: set[str] = set()
+    growths = 0
+    for number in range(KILLS):
+        sweep = start(run)
+        if number % 4:
+            # Somewhere among the next points; every fourth time, somewhere in the start.
+            await_word(sweep, f"started {len(known) + rng.randrange(6)}\n")
+        time.sleep(rng.uniform(0, 0.03 if number % 4 else 0.5))
+        os.killpg(sweep.pid, signal.SIGKILL)
+        assert end(sweep)[0] == -signal.SIGKILL
+        now = durable_keys(run)
+        assert known <= now, "a durable row was lost"
+        growths += len(now) > len(known)
+        known = now
+    assert growths >= KILLS // 2
+    assert len(known) < POINTS
+    assert end(start(run))[0] == 0
+    assert known <= durable_keys(run)
+    assert_whole(run)
+
+
+def test_an_uninterrupted_sweep_has_the_same_keys(tmp_path):
+    run = run_at(tmp_path)
+    assert end(start(run, points=20))[0] == 0
+    assert_whole(run, points=20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel to end orphans")
+def test_a_worker_does_not_outlive_its_parent_even_while_it_hangs(tmp_path):
+    sweep = start(run_at(tmp_path), backend="faults:simulated:hang@decode/*")
+    await_word(sweep, "started")
+    sweep.kill()
+    end(sweep)
+    await_no_process(sweep.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_request_to_stop_finishes_the_point_and_says_how_to_resume(tmp_path, number):
+    run = run_at(tmp_path)
+    sweep = start(run)
+    await_word(sweep, "started 3")
+    os.killpg(sweep.pid, number)
+    code, text = end(sweep)
+    assert code == 130
+    assert "resume with: cake-tune sweep test.yaml" in text
+    assert "stopping after the point at hand" in text
+    lines = lines_of(run)
+    assert 4 <= len(lines) < POINTS
+    assert all(is_clean(line) for line in lines)
+    assert {record.status for record in read_journal(run.journal)} <= {"ok", "tied"}
+    assert f"{len(lines)} of {POINTS} points are measured" in text
+    await_no_process(sweep.pid)
+
+
+def test_a_second_ctrl_c_stops_a_hanging_point_at_once(tmp_path):
+    sweep = start(run_at(tmp_path), backend="faults:simulated:hang@decode/*")
+    await_word(sweep, "started")
+    os.killpg(sweep.pid, signal.SIGINT)
+    await_word(sweep, "message stopping")
+    os.killpg(sweep.pid, signal.SIGINT)
+    code, text = end(sweep)
+    assert code == 130
+    assert f"0 of {POINTS}" in text
+    await_no_process(sweep.pid)
