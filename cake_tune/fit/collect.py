@@ -1,0 +1,171 @@
+"""Stream a journal's records into samples: variants of a shape combined, failed rows without a time."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cake_tune.errors import UndecidedError
+from cake_tune.fit.samples import LEAST_ROUNDS, Bools, Floats, Samples, ShapeKey
+from cake_tune.journal.record import PlanRow, PointRecord
+from cake_tune.measure.statistics import location
+from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
+from cake_tune.planner.shape import Plan, num_chunks
+
+USABLE = ("ok", "tied", "pruned")
+"""Statuses of rows whose time counts; a pruned plan's time is the one with which it left the race."""
+
+
+class _Variant(NamedTuple):
+    """One record, compact: all that is kept of it while the journal streams by."""
+
+    key: ShapeKey
+    order: tuple[object, ...]
+    plans: tuple[Plan, ...]
+    log_time: Floats
+    visits: NDArray[np.float32]
+    confirm: NDArray[np.float32]
+    tie_band: float
+    best: Plan | None
+    started: str
+
+
+def collect(records: Iterable[PointRecord]) -> Samples:
+    """Stream ``records`` into samples; ``UndecidedError`` when no record holds a usable time."""
+    interned: dict[Plan, Plan] = {}
+    seen = 0
+    variants = []
+    for record in records:
+        seen += 1
+        if any(_usable(row) and _reachable(row.plan) for row in record.rows):
+            variants.append(_compact(record, interned))
+    if not variants:
+        raise UndecidedError(
+            f"records: expected at least one point with a measured plan, got {seen} points without any; nothing to fit"
+        )
+    variants.sort(key=lambda variant: (variant.key, variant.order))
+    points = [_combine(list(found)) for _, found in groupby(variants, key=lambda variant: variant.key)]
+    return _flatten([point for point in points if not np.isnan(point.log_time).all()], sorted(interned))
+
+
+def _usable(row: PlanRow) -> bool:
+    return row.status in USABLE and row.median_us is not None and row.median_us > 0
+
+
+def _reachable(plan: Plan) -> bool:
+    """Whether a look-up with the default ``max_splits`` may answer with ``plan``: no table helps with another one."""
+    return plan.num_splits <= DEFAULT_MAX_SPLITS
+
+
+def _compact(record: PointRecord, interned: dict[Plan, Plan]) -> _Variant:
+    rows = sorted((row for row in record.rows if _reachable(row.plan)), key=lambda row: row.plan)
+    shape = record.shape
+    confirm = _log_rounds([row.confirm for row in rows])
+    times = np.array([row.median_us if _usable(row) else np.nan for row in rows], dtype=np.float64)
+    return _Variant(
+        key=ShapeKey(shape.num_heads, shape.topk, shape.extra_topk, shape.num_tokens),
+        order=(shape, record.key, record.started),
+        plans=tuple(interned.setdefault(row.plan, row.plan) for row in rows),
+        log_time=_paired_times(np.log(times), confirm),
+        visits=_log_rounds([row.visits for row in rows]).astype(np.float32),
+        confirm=confirm.astype(np.float32),
+        tie_band=record.tie_band,
+        best=record.best,
+        started=record.started,
+    )
+
+
+def _log_rounds(rounds: Sequence[Sequence[float | None]]) -> Floats:
+    """Log times as [plans, rounds], NaN where there is no valid time."""
+    filled = np.full((len(rounds), max((len(each) for each in rounds), default=0)), np.nan)
+    for i, each in enumerate(rounds):
+        filled[i, : len(each)] = each
+    return np.log(np.where(filled > 0, filled, np.nan))
+
+
+def _paired_times(reported: Floats, confirm: Floats) -> Floats:
+    """The reported times, with confirmed ones taken relative to the best: drift common to a round cancels in pairs."""
+    times = reported.copy()
+    confirmed = np.isfinite(reported) & (np.isfinite(confirm).sum(axis=1) >= LEAST_ROUNDS)
+    if confirmed.any():
+        best = int(np.flatnonzero(confirmed)[np.argmin(reported[confirmed])])
+        for row in np.flatnonzero(confirmed):
+            ratios = confirm[row] - confirm[best]
+            ratios = ratios[np.isfinite(ratios)]
+            if len(ratios) >= LEAST_ROUNDS:
+                times[row] = reported[best] + location(ratios.tolist())
+    return times
+
+
+class _Point(NamedTuple):
+    key: ShapeKey
+    plans: list[Plan]
+    log_time: Floats
+    equal: Bools
+    visits: NDArray[np.float32]
+    confirm: NDArray[np.float32]
+    tie_band: float
+    dates: tuple[str, str]
+
+
+def _combine(variants: list[_Variant]) -> _Point:
+    """One point of all the variants of a key; a plan that failed or was not raced in one of them has no time."""
+    plans = sorted({plan for variant in variants for plan in variant.plans})
+    place = {plan: i for i, plan in enumerate(plans)}
+    times = np.full((len(variants), len(plans)), np.nan)
+    for i, variant in enumerate(variants):
+        times[i, [place[plan] for plan in variant.plans]] = variant.log_time
+    log_time = times.mean(axis=0)
+    tie_band = float(np.log1p(max(variant.tie_band for variant in variants)))
+    equal = np.zeros(len(plans), dtype=np.bool_)
+    if not np.isnan(log_time).all():
+        equal = log_time <= np.nanmin(log_time) + tie_band
+    bests = {variant.best for variant in variants}
+    chosen = bests.pop() if len(bests) == 1 else None
+    if chosen in place:
+        equal[place[chosen]] |= not np.isnan(log_time[place[chosen]])
+    started = sorted(variant.started for variant in variants)
+    return _Point(
+        key=variants[0].key,
+        plans=plans,
+        log_time=log_time,
+        equal=equal,
+        visits=np.concatenate([_spread_out(variant.visits, variant.plans, place) for variant in variants], axis=1),
+        confirm=np.concatenate([_spread_out(variant.confirm, variant.plans, place) for variant in variants], axis=1),
+        tie_band=tie_band,
+        dates=(started[0], started[-1]),
+    )
+
+
+def _spread_out(rounds: NDArray[np.float32], plans: tuple[Plan, ...], place: dict[Plan, int]) -> NDArray[np.float32]:
+    """One variant's rounds in the rows of the whole point."""
+    spread = np.full((len(place), rounds.shape[1]), np.nan, dtype=np.float32)
+    spread[[place[plan] for plan in plans]] = rounds
+    return spread
+
+
+def _flatten(points: list[_Point], plans: list[Plan]) -> Samples:
+    if not points:
+        raise UndecidedError(
+            "records: expected a plan measured in every variant of some shape, got none; nothing to fit"
+        )
+    index = {plan: i for i, plan in enumerate(plans)}
+    heads, topk, extra, tokens = np.array([point.key for point in points], dtype=np.int64).T
+    return Samples(
+        num_tokens=tokens,
+        num_heads=heads,
+        topk=topk,
+        extra_topk=extra,
+        chunks=np.array([num_chunks(int(a), int(b)) for a, b in zip(topk, extra, strict=True)], dtype=np.int64),
+        tie_band=np.array([point.tie_band for point in points]),
+        start=np.concatenate([[0], np.cumsum([len(point.plans) for point in points])]),
+        plans=tuple(plans),
+        plan=np.array([index[plan] for point in points for plan in point.plans], dtype=np.int64),
+        log_time=np.concatenate([point.log_time for point in points]),
+        equal=np.concatenate([point.equal for point in points]),
+        visits=[point.visits for point in points],
+        confirm=[point.confirm for point in points],
+        dates=(min(point.dates[0] for point in points), max(point.dates[1] for point in points)),
+    )

@@ -1,0 +1,127 @@
+"""Exceptions: measured shapes at which the rules would lose more than the tie band, merged into intervals.
+
+An interval grows through neighbouring measured num_tokens while one plan is within the tie band at all of them, and
+ends at the last one that needs it. Between two measured num_tokens it reaches to the midpoint of their logarithms: a
+shape in between goes with the nearer measured one. It never reaches beyond what was measured.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cake_tune.fit.crossover import midpoint
+from cake_tune.fit.samples import Samples
+from cake_tune.planner.lookup import decide
+from cake_tune.planner.shape import Kernel, Plan
+from cake_tune.planner.table import Override, PlannerTable
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a plan does at one point.
+
+    ``regret`` is a fraction; ``tied``: no worse than the best; ``judged``: its kernel was raced at the point at all.
+    """
+
+    regret: float
+    tied: bool
+    judged: bool
+
+
+def verdict(samples: Samples, point: int, plan: Plan) -> Verdict:
+    """Judge ``plan`` at ``point``; one without a time counts as the slowest plan measured there, and never ties."""
+    rows = samples.rows(point)
+    times = samples.log_time[rows.start : rows.stop]
+    best = float(np.nanmin(times))
+    row = samples.row_of(point, plan)
+    if row is not None and not np.isnan(samples.log_time[row]):
+        return Verdict(float(np.expm1(samples.log_time[row] - best)), bool(samples.equal[row]), True)
+    judged = any(samples.plans[samples.plan[row]].kernel == plan.kernel for row in rows)
+    return Verdict(float(np.expm1(np.nanmax(times) - best)), False, judged)
+
+
+def find_overrides(samples: Samples, ruled: PlannerTable, in_force: PlannerTable) -> tuple[Override, ...]:
+    """The exceptions that ``ruled``, a table without any, needs.
+
+    Of the plans tied on an interval the one that ``in_force`` uses all over it stays, else the simplest is taken.
+    """
+    found: list[Override] = []
+    for _, points in samples.groups():
+        verdicts = [verdict(samples, point, plan_of(ruled, samples, point)) for point in points]
+        for stretch in _stretches(samples, points, [each.judged and not each.tied for each in verdicts]):
+            held = {plan_of(in_force, samples, point) for point in stretch.points}
+            kept = held & stretch.plans if len(held) == 1 else set()
+            lost = max(verdicts[point - points.start].regret for point in stretch.points)
+            found.append(_override(samples, points, stretch, min(kept or stretch.plans, key=_simplicity), lost))
+    return tuple(found)
+
+
+def plan_of(table: PlannerTable, samples: Samples, point: int, kernel: Kernel | None = None) -> Plan:
+    """The plan of ``table`` at a measured shape."""
+    key = samples.key(point)
+    decision = decide(
+        table,
+        num_tokens=key.num_tokens,
+        num_heads=key.num_heads,
+        topk=key.topk,
+        extra_topk=key.extra_topk,
+        kernel=kernel,
+    )
+    return decision.plan
+
+
+class _Stretch(NamedTuple):
+    """Neighbouring points and the plans that tie with the best at all of them."""
+
+    points: range
+    plans: set[Plan]
+
+
+def _stretches(samples: Samples, points: range, needed: list[bool]) -> Iterator[_Stretch]:
+    """The points that need an exception, together with those between that share a tied plan with them."""
+    first = points.start
+    while first < points.stop:
+        if not needed[first - points.start]:
+            first += 1
+            continue
+        last, plans = first, _tied(samples, first)
+        common = plans
+        for point in range(first + 1, points.stop):
+            common = common & _tied(samples, point)
+            if not common:
+                break
+            if needed[point - points.start]:
+                last, plans = point, common
+        yield _Stretch(range(first, last + 1), plans)
+        first = last + 1
+
+
+def _tied(samples: Samples, point: int) -> set[Plan]:
+    return {samples.plans[samples.plan[row]] for row in samples.rows(point) if samples.equal[row]}
+
+
+def _override(samples: Samples, points: range, stretch: _Stretch, plan: Plan, lost: float) -> Override:
+    first, last = stretch.points[0], stretch.points[-1]
+    key = samples.key(first)
+    low, high = key.num_tokens, int(samples.num_tokens[last])
+    if first > points.start:
+        low = midpoint(int(samples.num_tokens[first - 1]), low) + 1
+    if last + 1 < points.stop:
+        high = midpoint(high, int(samples.num_tokens[last + 1]))
+    return Override(
+        num_heads=key.num_heads,
+        topk=key.topk,
+        extra_topk=key.extra_topk,
+        min_tokens=low,
+        max_tokens=high,
+        plan=plan,
+        regret=round(lost, 6),
+        ties=tuple(sorted(stretch.plans)) if len(stretch.plans) > 1 else (),
+    )
+
+
+def _simplicity(plan: Plan) -> tuple[int, int, Plan]:
+    """Fewest splits first; scratch grows with splits alone, so that what remains is the plain order."""
+    return plan.num_splits, len(plan.options), plan

@@ -1,0 +1,125 @@
+"""Measured points as flat arrays: what the fit reads instead of records.
+
+A journal of a million rows becomes a handful of arrays, sorted by shape, so that nothing after this module depends on
+the order of the journal's lines.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cake_tune.planner.shape import Kernel, Plan
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+LEAST_ROUNDS = 3
+"""Common rounds below which the visits of two plans are not compared in pairs."""
+
+
+class ShapeKey(NamedTuple):
+    """What the planners decide from, in the order in which tables are sorted."""
+
+    num_heads: int
+    topk: int
+    extra_topk: int
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """``N`` measured shapes and their ``M`` plans; the plans of point ``i`` are rows ``start[i]`` to ``start[i+1]``.
+
+    Page sizes and flags that the planners do not see are combined: a plan's ``log_time`` is the mean over the variants
+    of its key, and NaN unless every measured variant has a time for it. ``visits[i]`` and ``confirm[i]`` are point i's
+    ``[plans, rounds]`` log times, NaN where a plan has no visit; one column is one round, so columns pair.
+    Times are natural logarithms of microseconds.
+    """
+
+    num_tokens: Ints
+    num_heads: Ints
+    topk: Ints
+    extra_topk: Ints
+    chunks: Ints
+    tie_band: Floats
+    """Per point, as a difference of log times."""
+    start: Ints
+    plans: tuple[Plan, ...]
+    """The distinct plans, sorted."""
+    plan: Ints
+    """Per row, the index into ``plans``; ascending within a point."""
+    log_time: Floats
+    equal: Bools
+    """Per row: within the tie band of the point's best, or chosen by the protocol (see ``PointRecord.best``)."""
+    visits: list[NDArray[np.float32]]
+    confirm: list[NDArray[np.float32]]
+    dates: tuple[str, str]
+    """Earliest and latest ``PointRecord.started``."""
+
+    def __len__(self) -> int:
+        return len(self.num_tokens)
+
+    def key(self, point: int) -> ShapeKey:
+        """The shape of ``point``."""
+        return ShapeKey(
+            int(self.num_heads[point]), int(self.topk[point]), int(self.extra_topk[point]), int(self.num_tokens[point])
+        )
+
+    def rows(self, point: int) -> range:
+        """The rows of ``point``."""
+        return range(int(self.start[point]), int(self.start[point + 1]))
+
+    def row_of(self, point: int, plan: Plan) -> int | None:
+        """The row of ``plan`` at ``point``, or None where it was not raced."""
+        return next((row for row in self.rows(point) if self.plans[self.plan[row]] == plan), None)
+
+    def groups(self) -> list[tuple[tuple[int, int, int], range]]:
+        """Every (num_heads, topk, extra_topk) with its points, which ascend in num_tokens."""
+        keyed = groupby(range(len(self)), key=lambda point: self.key(point)[:3])
+        return [(group, range(points[0], points[-1] + 1)) for group, found in keyed for points in [list(found)]]
+
+    def best(self, kernel: Kernel | None = None) -> tuple[Ints, Floats]:
+        """Per point the row and the log time of the fastest plan (of ``kernel``); -1 and inf where there is none."""
+        times = np.where(np.isnan(self.log_time), np.inf, self.log_time)
+        if kernel is not None:
+            times = np.where(self.is_kernel(kernel), times, np.inf)
+        least = np.minimum.reduceat(times, self.start[:-1])
+        owner = np.repeat(np.arange(len(self)), np.diff(self.start))
+        hits = np.flatnonzero((times == least[owner]) & np.isfinite(times))
+        rows = np.full(len(self), -1, dtype=np.int64)
+        # Backwards, so that of equal times the first plan stays.
+        rows[owner[hits[::-1]]] = hits[::-1]
+        return rows, least
+
+    def is_kernel(self, kernel: Kernel) -> Bools:
+        """Per row, whether its plan is of ``kernel``."""
+        of_plan = np.array([plan.kernel == kernel for plan in self.plans], dtype=np.bool_)
+        return of_plan[self.plan]
+
+    def raced(self, kernel: Kernel) -> Bools:
+        """Per point, whether any plan of ``kernel`` was tried, measured or failed."""
+        return np.logical_or.reduceat(self.is_kernel(kernel), self.start[:-1])
+
+    def take(self, points: Ints) -> "Samples":
+        """The samples of ``points`` alone, which ascend."""
+        lengths = np.diff(self.start)[points]
+        rows = np.concatenate([np.arange(self.start[point], self.start[point + 1]) for point in points])
+        return replace(
+            self,
+            num_tokens=self.num_tokens[points],
+            num_heads=self.num_heads[points],
+            topk=self.topk[points],
+            extra_topk=self.extra_topk[points],
+            chunks=self.chunks[points],
+            tie_band=self.tie_band[points],
+            start=np.concatenate([[0], np.cumsum(lengths)]),
+            plan=self.plan[rows],
+            log_time=self.log_time[rows],
+            equal=self.equal[rows],
+            visits=[self.visits[point] for point in points],
+            confirm=[self.confirm[point] for point in points],
+        )

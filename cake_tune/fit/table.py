@@ -1,0 +1,79 @@
+"""The planner table of a journal: rules, exceptions, certificate, and where it all comes from."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from cake_tune.fit.certificate import certify
+from cake_tune.fit.collect import collect
+from cake_tune.fit.overrides import find_overrides
+from cake_tune.fit.rules import fit_rules
+from cake_tune.fit.samples import Samples
+from cake_tune.journal.record import PointRecord
+from cake_tune.journal.run import RunInfo
+from cake_tune.measure.protocol import PROTOCOL
+from cake_tune.planner.registry import shipped_tables
+from cake_tune.planner.rules import Rules
+from cake_tune.planner.table import PlannerTable, Provenance, Region
+
+
+def build_table(records: Iterable[PointRecord], info: RunInfo, in_force: PlannerTable) -> PlannerTable:
+    """The table that ``records`` of the run ``info`` give, where ``in_force`` decided so far.
+
+    Deterministic: the same records in any order give the same table. Parts that the records say nothing about (the
+    crossover, when one kernel alone was raced) stay those of ``in_force``, and the provenance's note says so.
+    ``UndecidedError`` when no record holds a usable time.
+    """
+    samples = collect(records)
+    both = np.unique(samples.topk[samples.raced("decode") & samples.raced("prefill")])
+    rules = fit_rules(samples, in_force.rules, info.device.num_sms)
+    table = PlannerTable(
+        device=info.device,
+        kernel=info.kernel,
+        provenance=_provenance(samples, info, in_force, crossover_measured=bool(len(both))),
+        calibrated_topks=tuple(both.tolist()) or in_force.calibrated_topks,
+        rules=rules,
+        measured=_regions(samples),
+    )
+    table = replace(table, exceptions=find_overrides(samples, table, in_force))
+    return replace(table, certificate=certify(samples, table, _blind_start(in_force, info.device.num_sms)))
+
+
+def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossover_measured: bool) -> Provenance:
+    notes = []
+    if not info.device.is_gpu:
+        notes.append(f"measured on {info.device.arch}, not on a GPU: it never answers for one")
+    if not crossover_measured:
+        notes.append(
+            f"both kernels were raced on no shape: the crossover and calibrated_topks are those of {in_force.label}"
+        )
+    return Provenance(
+        kind="measured",
+        source=f"cake-tune sweep on backend {info.backend}",
+        sweep=info.sweep,
+        date=samples.dates[1][:10],
+        tool_version=info.tool_version,
+        timer=f"{PROTOCOL}, {info.protocol.get('regime', 'cold')}",
+        tie_band=round(info.tie_band if info.tie_band is not None else float(np.expm1(samples.tie_band.max())), 6),
+        note="; ".join(notes),
+    )
+
+
+def _regions(samples: Samples) -> tuple[Region, ...]:
+    tokens = samples.num_tokens
+    return tuple(
+        Region(*group, min_tokens=int(tokens[points.start]), max_tokens=int(tokens[points.stop - 1]))
+        for group, points in samples.groups()
+    )
+
+
+def nearest_published(num_sms: int) -> PlannerTable:
+    """The published table of the nearest SM count, the smaller of two as near."""
+    published = [table for table in shipped_tables() if table.provenance.kind == "published"]
+    return min(published, key=lambda table: (abs(table.device.num_sms - num_sms), table.device.num_sms))
+
+
+def _blind_start(in_force: PlannerTable, num_sms: int) -> Rules:
+    """Rules that have not seen this device: measured ones in force would carry held-out shapes into their own test."""
+    return (in_force if in_force.provenance.kind == "published" else nearest_published(num_sms)).rules

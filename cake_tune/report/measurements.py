@@ -1,0 +1,48 @@
+"""``measurements.csv``: one row per measured plan, in an order that does not depend on the journal's."""
+
+import csv
+import io
+import os
+from pathlib import Path
+
+from cake_tune.journal.record import PointRecord
+from cake_tune.journal.run import RunInfo
+from cake_tune.report.columns import COLUMNS, Cell, Value
+
+
+class Measurements:
+    """Collects records as text while a journal streams by, then writes them sorted by shape and plan."""
+
+    def __init__(self, info: RunInfo) -> None:
+        self._info = info
+        self._blocks: list[tuple[tuple[object, ...], str]] = []
+
+    def add(self, record: PointRecord) -> None:
+        """Take in every row of ``record``."""
+        shape = record.shape
+        order = (shape.num_heads, shape.topk, shape.extra_topk, shape.num_tokens, shape, record.key)
+        times = [row.median_us for row in record.rows if row.median_us is not None]
+        best_us = min(times, default=None)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        for row in sorted(record.rows, key=lambda row: row.plan):
+            cell = Cell(self._info, record, row, best_us)
+            writer.writerow([_text(column.value(cell)) for column in COLUMNS])
+        self._blocks.append((order, text.getvalue()))
+
+    def write(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow([column.name for column in COLUMNS])
+            file.writelines(block for _, block in sorted(self._blocks))
+        temporary.replace(path)
+
+
+def _text(value: Value) -> str:
+    """Numbers to six significant digits, truth as true and false, nothing as an empty field."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,88 @@
+"""The lines that a terminal shows when a sweep or a fit has ended: crossovers first."""
+
+from collections.abc import Iterator
+
+from cake_tune.fit.samples import Samples
+from cake_tune.journal.run import RunDirectory
+from cake_tune.planner.table import PlannerTable
+from cake_tune.report.findings import Findings, read_run
+from cake_tune.report.words import crossover_words, group_name, regret_words
+
+MOST_LINES = 24
+"""Groups listed before the rest is left to report.md."""
+
+
+def summary(run: RunDirectory) -> list[str]:
+    """The run in a few lines of text: crossovers, best splits, regret, and where the files are."""
+    return list(summary_lines(run, read_run(run)))
+
+
+def summary_lines(run: RunDirectory, findings: Findings) -> Iterator[str]:
+    """``summary`` of findings already gathered."""
+    yield f"{findings.info.sweep} on {findings.measured_on}"
+    if not findings.info.device.is_gpu:
+        yield "  not a GPU: its table never answers for one"
+    if findings.samples is None:
+        yield f"  nothing usable was measured yet ({findings.points} points on record)"
+    else:
+        yield from _crossover_lines(findings)
+        yield from _split_lines(findings.samples)
+    if findings.table is not None:
+        yield from _table_lines(findings, findings.table)
+    for policy in findings.policies:
+        yield f"regret, {policy.name}: {regret_words(policy.summary)}"
+    if findings.table is not None and findings.table.certificate is not None:
+        held_out = findings.table.certificate.held_out
+        if held_out is not None:
+            yield f"regret, rules on held-out shapes: {regret_words(held_out)}"
+    if findings.failures:
+        counts = ", ".join(f"{count} {status}" for status, count in sorted(_failed(findings).items()))
+        yield f"without a usable time: {counts}"
+    written = [path for path in (run.table, run.measurements, run.report) if path.exists()]
+    yield "files: " + (", ".join(str(path) for path in written) or f"none yet in {run.path}")
+
+
+def _table_lines(findings: Findings, table: PlannerTable) -> Iterator[str]:
+    moved = findings.moved
+    yield f"rules: {len(moved)} constants moved from {findings.in_force.label}"
+    for each in moved[:MOST_LINES]:
+        yield f"  {each.constant}: {each.before or 'none'} → {each.after or 'none'}"
+    if len(moved) > MOST_LINES:
+        yield f"  … and {len(moved) - MOST_LINES} more in report.md"
+    yield f"exceptions: {len(table.exceptions)} intervals of num_tokens"
+
+
+def _failed(findings: Findings) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for failure in findings.failures:
+        counts[failure.status] = counts.get(failure.status, 0) + 1
+    return counts
+
+
+def _crossover_lines(findings: Findings) -> Iterator[str]:
+    if not findings.crossovers:
+        yield "crossovers: none, since no shape has times of both kernels"
+        return
+    yield "crossovers between decode and prefill"
+    for crossover in findings.crossovers[:MOST_LINES]:
+        name = group_name(crossover.num_heads, crossover.topk, crossover.extra_topk)
+        yield f"  {name}: {crossover_words(crossover)}"
+    if len(findings.crossovers) > MOST_LINES:
+        yield f"  … and {len(findings.crossovers) - MOST_LINES} more in report.md"
+
+
+def _split_lines(samples: Samples) -> Iterator[str]:
+    rows, _ = samples.best("decode")
+    groups = [(group, [point for point in points if rows[point] >= 0]) for group, points in samples.groups()]
+    groups = [(group, points) for group, points in groups if points]
+    if not groups:
+        return
+    yield "best splits of decode"
+    for group, points in groups[:MOST_LINES]:
+        ends = dict.fromkeys((points[0], points[-1]))
+        said = ", ".join(
+            f"{samples.plans[samples.plan[rows[point]]].num_splits} at T={samples.num_tokens[point]}" for point in ends
+        )
+        yield f"  {group_name(*group)}: {said}"
+    if len(groups) > MOST_LINES:
+        yield f"  … and {len(groups) - MOST_LINES} more in report.md"

@@ -1,0 +1,61 @@
+from dataclasses import replace
+
+import pytest
+
+from cake_tune.fit.crossover import Crossover, KernelInterval
+from cake_tune.planner.registry import shipped_tables
+from cake_tune.planner.rules import DecodeLimit, Share
+from cake_tune.planner.shape import Plan
+from cake_tune.planner.table import Override, Regret
+from cake_tune.report.moved import moved_constants
+from cake_tune.report.words import crossover_words, group_name, regret_words, tokens_words
+
+RULES = next(table.rules for table in shipped_tables() if table.device.num_sms == 188)
+
+
+def crossover(threshold, low, high, intervals=()):
+    return Crossover(64, 512, 0, threshold, low, high, intervals, (2, 4, 8, 16), (0.1, 0.1, -0.1, -0.2))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (crossover(6, 4, 8), "decode up to T=6 (4…8), prefill above"),
+        (crossover(4, 2, None), "decode up to T=4 (2…), prefill above"),
+        (crossover(16, 16, None), "decode at every measured T, 2 to 16"),
+        (crossover(None, 16, None), "decode at every measured T, 2 to 16"),
+        (crossover(16, 8, None), "decode at every measured T, 2 to 16 (8…)"),
+        (crossover(1, 0, 2), "prefill at every measured T, 2 to 16"),
+        (crossover(1, 0, 8), "prefill at every measured T, 2 to 16 (…8)"),
+        (
+            crossover(4, 4, 8, (KernelInterval(1, 5, "decode"), KernelInterval(6, None, "prefill"))),
+            "no single crossover: decode T=1…5, prefill from T=6",
+        ),
+    ],
+)
+def test_crossovers_in_words(found, said):
+    assert crossover_words(found) == said
+
+
+def test_groups_regrets_and_intervals_in_words():
+    assert group_name(64, 512, 128) == "H=64 topk=512+128"
+    assert regret_words(Regret(3, 0.001, 0.02, 0.5)) == "mean 0.10 %, p95 2.00 %, worst 50.00 % over 3 points"
+    one = Override(16, 512, 0, 4, 4, Plan("decode", 1, 1, 8), 0.1)
+    assert [tokens_words(one), tokens_words(replace(one, max_tokens=9))] == ["4", "4…9"]
+
+
+def test_moved_constants_name_their_place():
+    assert moved_constants(RULES, RULES) == []
+    splitting = replace(RULES.splitting, grid_cap=Share(50, 132), tail=None)
+    limits = (replace(RULES.decode_max_tokens[0], num_tokens=5), *RULES.decode_max_tokens[1:])
+    moved = moved_constants(RULES, replace(RULES, splitting=splitting, decode_max_tokens=limits))
+    assert ("splitting.grid_cap", '"4/5"', '"50/132"') in moved
+    assert ("decode_max_tokens[0].num_tokens", "8", "5") in moved
+    assert [each.after for each in moved if each.constant == "splitting.tail"] == [""]
+
+
+def test_added_and_dropped_entries_are_shown_whole():
+    longer = (DecodeLimit(num_tokens=3), *RULES.decode_max_tokens)
+    (added,) = moved_constants(RULES, replace(RULES, decode_max_tokens=longer))
+    assert (added.before, added.after) == ("", '{"num_tokens": 3}')
+    assert len(moved_constants(RULES, replace(RULES, tile_bands=()))) == len(RULES.tile_bands)
