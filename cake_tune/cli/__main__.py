@@ -1,0 +1,5 @@
+"""``python -m cake_tune.cli``: the command without its script."""
+
+from cake_tune.cli.app import main
+
+main()

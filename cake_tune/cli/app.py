@@ -1,0 +1,51 @@
+"""The Typer application, and the one place where errors become messages and exit codes.
+
+Each command is one module that imports what it runs only when it runs, so that ``--help`` stays fast.
+"""
+
+import os
+import sys
+
+import typer
+
+from cake_tune.cli import build, check, devices, emit, fit, plan, report, schema, sweep, verify
+from cake_tune.errors import CakeTuneError
+
+app = typer.Typer(
+    name="cake-tune",
+    help="Calibrate the Cake SM120 NVFP4 sparse-MLA kernels: sweep, fit the crossovers, emit planner tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (check, sweep, fit, emit, report, plan, schema, devices, verify, build):
+    app.command()(getattr(module, module.__name__.rpartition(".")[2]))
+
+
+def _version(value: bool) -> None:
+    if value:
+        from cake_tune import __version__
+
+        typer.echo(f"cake-tune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", callback=_version),
+) -> None:
+    """Calibrate the Cake SM120 NVFP4 sparse-MLA kernels: sweep, fit the crossovers, emit planner tables."""
+
+
+def main() -> None:
+    """Run the command line; every deliberate error is one message on stderr and its exit code."""
+    try:
+        app()
+    except CakeTuneError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,0 +1,61 @@
+"""``cake-tune sweep``: measure a spec's points, resume what was stopped, and optionally emit and report."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cake_tune.errors import PointsFailedError, UndecidedError
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML sweep spec.", show_default=False)],
+    results: Annotated[Path, typer.Option("--results", help="Runs are RESULTS/<device>/<sweep>.")] = Path("results"),
+    emit: Annotated[bool, typer.Option("--emit", help="Then emit the table and write the report.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure every point again; old rows are set aside.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Measure points without a winner again.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Events on stdout, one JSON object per line.")] = False,
+) -> None:
+    """Measure every point of a spec that its run does not hold yet; Ctrl-C keeps what is measured."""
+    from cake_tune.backends import get_backend
+    from cake_tune.cli.progress import progress_for
+    from cake_tune.journal.run import RunDirectory
+    from cake_tune.spec import load_spec
+    from cake_tune.sweep import run_sweep
+
+    loaded = load_spec(spec)
+    run = RunDirectory.of(results, get_backend(loaded.backend).device(), loaded.name)
+    with progress_for(as_json=as_json) as progress:
+        summary = run_sweep(loaded, run, fresh=fresh, retry_failed=retry_failed, progress=progress)
+    counts = {status: count for status, count in sorted(summary.counts.items()) if count}
+    if as_json:
+        ended = {"event": "ended", "run": str(run.path), "total": summary.total, "counts": counts}
+        typer.echo(json.dumps({**ended, "seconds": round(summary.seconds, 1), "out_of_time": summary.out_of_time}))
+    else:
+        listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "none"
+        typer.echo(f"{run.path}: {summary.done} of {summary.total} points: {listed} ({summary.seconds:.0f} s)")
+        if summary.out_of_time:
+            typer.echo("the time budget is spent; the same command measures what is left", err=True)
+    if summary.exit_code == UndecidedError.exit_code:
+        raise UndecidedError(f"{run.path}: no point has a winner ({run.journal} says why)")
+    if emit:
+        _emit(run.path, quiet=as_json)
+    if summary.exit_code == PointsFailedError.exit_code:
+        failed = summary.done - summary.decided
+        raise PointsFailedError(f"{failed} of {summary.done} points have no winner ({run.journal} says why)")
+
+
+def _emit(run: Path, *, quiet: bool) -> None:
+    from cake_tune.cli.emit import emit
+    from cake_tune.cli.report import report
+
+    stdout = sys.stdout
+    try:
+        if quiet:
+            sys.stdout = sys.stderr
+        emit(run)
+        report(run)
+    finally:
+        sys.stdout = stdout

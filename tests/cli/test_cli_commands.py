@@ -1,0 +1,115 @@
+"""The commands that measure nothing: what they print, and how they fail."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import cake_tune
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("build", "check", "devices", "emit", "fit", "plan", "report", "schema", "sweep", "verify")
+
+
+def test_help_lists_every_command():
+    done = cake_tune("--help")
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_explains_itself(command):
+    done = cake_tune(command, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: cake-tune {command}") or "Usage:" in done.stdout
+
+
+def test_help_loads_nothing_heavy():
+    """What takes long to import stays out of the way of help."""
+    probe = (
+        "import sys; sys.argv = ['cake-tune', 'sweep', '--help']\n"
+        "from cake_tune.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'pandas', 'scipy', 'matplotlib', 'yaml', 'rich', 'cuda'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_no_arguments_and_unknown_commands_are_usage():
+    assert cake_tune().returncode == 2
+    done = cake_tune("swep")
+    assert done.returncode == 2
+    assert "swep" in done.stderr
+
+
+def test_version():
+    done = cake_tune("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("cake-tune ")
+
+
+def test_check_counts_points_of_good_specs_and_reports_every_bad_one(tmp_path):
+    good = ROOT / "sweeps" / "cpu-quickstart.yaml"
+    bad = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    for path in bad:
+        path.write_text("version: 1\nbackend: cpu\nshapes: {num_token: 1}\n")
+    done = cake_tune("check", good, *bad)
+    assert done.returncode == 2
+    assert f"{good}: ok: " in done.stdout
+    for path in bad:
+        assert f"{path}:3:" in done.stderr
+    assert "num_tokens" in done.stderr
+
+
+def test_schema_is_the_committed_one():
+    done = cake_tune("schema")
+    assert done.returncode == 0
+    assert done.stdout == (ROOT / "sweeps" / "schema.json").read_text()
+
+
+def test_plan_says_what_and_why():
+    done = cake_tune("plan", "-T", "1", "-T", "64", "-H", "64", "-k", "512", "--num-sms", "188")
+    assert done.returncode == 0
+    first, second = done.stdout.split("T=64")
+    assert "T=1 H=64 topk=512: decode, 1 head tile, 4 splits, 2 chunks per block" in first
+    assert "rules of NVIDIA RTX PRO 6000" in first
+    assert "prefill, 2 head tiles" in second
+
+
+def test_plan_on_unknown_hardware_says_extrapolated():
+    done = cake_tune("plan", "-T", "1", "-H", "64", "-k", "512", "--num-sms", "132", "--json")
+    assert json.loads(done.stdout)["source"] == "extrapolated"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plan", "-T", "1", "-H", "17", "-k", "512"), "num_heads: expected one of 8, 16"),
+        (("plan", "-T", "1", "-H", "16", "-k", "0"), "topk: expected an integer >= 1, got 0"),
+        (("plan", "-T", "1", "-H", "16", "-k", "64", "--cpu", "--num-sms", "4"), "--num-sms: expected without --cpu"),
+        (("plan", "-T", "1", "-H", "16", "-k", "64", "--table", "absent.json"), "absent.json: cannot be read"),
+        (("fit", "absent"), "absent/run.json"),
+        (("emit", "absent"), "absent/run.json"),
+        (("report", "absent"), "absent/run.json"),
+        (("check", "absent.yaml"), "absent.yaml: cannot read the spec"),
+        (("sweep", "absent.yaml"), "absent.yaml: cannot read the spec"),
+        (("verify", "--backend", "abacus"), "abacus"),
+    ],
+)
+def test_wrong_input_is_exit_2_with_one_message(arguments, message, tmp_path):
+    done = cake_tune(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_closed_pipe_is_no_traceback():
+    command = f"{sys.executable} -m cake_tune.cli schema | head -c 1"
+    done = subprocess.run(command, shell=True, check=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr == ""

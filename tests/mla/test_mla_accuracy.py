@@ -1,0 +1,83 @@
+"""The judgement itself: what it lets pass and what it does not."""
+
+import math
+
+import pytest
+import torch
+
+from cake_tune.errors import WrongResultError
+from cake_tune.mla import check_accuracy
+
+
+def pair():
+    """A reference and a result equal to it: 4 tokens, 8 heads."""
+    rng = torch.Generator().manual_seed(0)
+    reference = torch.randn(4, 8, 512, generator=rng) / 100
+    lse = torch.randn(4, 8, generator=rng)
+    return reference.clone(), lse.clone(), reference, lse
+
+
+def test_equal_is_error_zero():
+    """And BF16 rounding is an error well inside the bound."""
+    output, lse, reference, reference_lse = pair()
+    assert check_accuracy(output, lse, reference, reference_lse) == 0
+    assert 1e-4 < check_accuracy(output.bfloat16(), lse, reference, reference_lse) < 3e-3
+
+
+def test_zeros_do_not_pass_for_small_outputs():
+    """The error is relative to the reference's own size: an absolute tolerance would pass this."""
+    output, lse, reference, reference_lse = pair()
+    with pytest.raises(WrongResultError, match="output: row"):
+        check_accuracy(output * 0, lse, reference, reference_lse)
+
+
+def test_one_bad_row_is_found_and_named():
+    """A row off by 2 % disappears in the tensor's norm, not in its own."""
+    output, lse, reference, reference_lse = pair()
+    output[2, 5] *= 1.02
+    with pytest.raises(WrongResultError, match=r"output: row \(token 2, head 5\) is off by 2\.00e-02"):
+        check_accuracy(output, lse, reference, reference_lse)
+
+
+def test_many_slightly_bad_rows_are_found():
+    """Every row within its bound, the tensor not."""
+    output, lse, reference, reference_lse = pair()
+    with pytest.raises(WrongResultError, match=r"output: off by 8\.00e-03"):
+        check_accuracy(output * 1.008, lse, reference, reference_lse)
+
+
+def test_a_zero_row_must_be_zero():
+    """Empty rows have no size to be relative to."""
+    output, lse, reference, reference_lse = pair()
+    output[1], reference[1] = 0, 0
+    assert check_accuracy(output, lse, reference, reference_lse) == 0
+    output[1, 0, 0] = 1e-20
+    with pytest.raises(WrongResultError, match=r"token 1, head 0\) is off by inf"):
+        check_accuracy(output, lse, reference, reference_lse)
+
+
+@pytest.mark.parametrize(("value", "kind"), [(math.nan, "NaN"), (math.inf, r"\+inf"), (-math.inf, "-inf")])
+@pytest.mark.parametrize("name", ["output", "out_lse"])
+def test_anomalies_come_before_tolerances(name, value, kind):
+    """On one side only they are an error that says where; on both sides they are equal."""
+    output, lse, reference, reference_lse = pair()
+    (output if name == "output" else lse)[3, 1] = value
+    with pytest.raises(WrongResultError, match=rf"{name}: \d+ elements are {kind} on one side only, first at \[3, 1"):
+        check_accuracy(output, lse, reference, reference_lse)
+    (reference if name == "output" else reference_lse)[3, 1] = value
+    assert check_accuracy(output, lse, reference, reference_lse) == 0
+
+
+def test_lse_is_judged_absolutely_plus_relatively():
+    """2e-3 of each."""
+    output, lse, reference, reference_lse = pair()
+    reference_lse[:], lse[:] = 100.0, 100.2
+    check_accuracy(output, lse, reference, reference_lse)
+    lse[0, 0] = 100.21
+    with pytest.raises(WrongResultError, match="out_lse: off by"):
+        check_accuracy(output, lse, reference, reference_lse)
+
+
+def test_no_tokens_are_no_error():
+    """T = 0 has nothing to be wrong."""
+    assert check_accuracy(torch.empty(0, 8, 512), torch.empty(0, 8), torch.empty(0, 8, 512), torch.empty(0, 8)) == 0

@@ -1,0 +1,132 @@
+"""The op as torch sees it: opcheck, torch.compile, fake tensors, dispatch modes."""
+
+import pytest
+import torch
+from mla_arguments import OPS, call, valid_arguments
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cake_tune.errors import ContractError
+from cake_tune.mla import nvfp4_quantize_append_sparse_mla_cache, nvfp4_quantize_pack_sparse_mla_cache
+
+ORDER = (
+    "q", "kv_cache", "indices", "output", "out_lse", "sm_scale", "topk_length", "attn_sink", "extra_kv_cache",
+    "extra_indices", "extra_topk_length", "lse_scale", "mid_out", "mid_lse", "num_splits", "head_tiles",
+)  # fmt: skip
+
+
+def op_arguments(kernel, **changes):
+    """The positional arguments of the custom op."""
+    arguments = valid_arguments(kernel, lse_scale=1.0, **changes)
+    return tuple(arguments[name] for name in ORDER if name in arguments)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_opcheck(kernel, padded):
+    """Schema, fake implementation, autograd registration and AOT dispatch are what torch expects."""
+    changes = {}
+    if padded:
+        changes["kv_cache"] = torch.zeros(4, 64 * 384 + 32, dtype=torch.uint8)[:, : 64 * 384].view(4, 1, 64, 384)
+    op = getattr(torch.ops.cake_tune, f"sparse_mla_{kernel}").default
+    torch.library.opcheck(op, op_arguments(kernel, **changes))
+
+
+def test_opcheck_of_the_cache_ops():
+    """The same for pack and append."""
+    rows = torch.randn(2, 4, 512).bfloat16()
+    torch.library.opcheck(torch.ops.cake_tune.nvfp4_pack_sparse_mla_cache.default, (rows,))
+    cache = nvfp4_quantize_pack_sparse_mla_cache(rows)
+    arguments = (rows[0].clone(), torch.tensor([0, 3, 3, -1]), cache)
+    torch.library.opcheck(torch.ops.cake_tune.nvfp4_append_sparse_mla_cache.default, arguments)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_in_one_graph_gives_the_same_bits(kernel, backend):
+    """At several T, through the table's plan, with work before and after in the same graph."""
+    torch._dynamo.reset()
+
+    def layer(arguments):
+        arguments = arguments | {"q": arguments["q"] * 2}
+        plan = OPS[kernel](**arguments)
+        return arguments["output"] + 1, plan
+
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    for num_tokens in (2, 3, 5):
+        free = {"num_splits": None} if kernel == "decode" else {}
+        arguments = valid_arguments(kernel, num_tokens=num_tokens, head_tiles=None, **free)
+        expected, plan = layer(arguments)
+        lse = arguments["out_lse"].clone()
+        arguments["out_lse"].zero_()
+        arguments["output"].zero_()
+        result, compiled_plan = compiled(arguments)
+        assert torch.equal(result, expected) and torch.equal(arguments["out_lse"], lse)
+        assert compiled_plan == plan
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")
+def test_compiled_by_inductor():
+    """The default backend, once: pack, append and decode in one graph, none of which it has to generate code for."""
+    torch._dynamo.reset()
+    arguments = valid_arguments()
+    rows, slots = torch.randn(4, 64, 512).bfloat16(), torch.arange(64)
+
+    def layer(rows, slots, arguments):
+        cache = nvfp4_quantize_pack_sparse_mla_cache(rows)
+        nvfp4_quantize_append_sparse_mla_cache(rows[1], slots, cache)
+        OPS["decode"](**(arguments | {"kv_cache": cache}))
+
+    layer(rows, slots, arguments)
+    expected = arguments["output"].clone()
+    arguments["output"].zero_()
+    torch.compile(layer, fullgraph=True)(rows, slots, arguments)
+    assert torch.equal(arguments["output"], expected)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+def test_fake_and_meta_tensors_run_nothing(kernel):
+    """Shapes alone are enough to trace; the plan still comes back."""
+    arguments = valid_arguments(kernel)
+    with FakeTensorMode() as mode:
+        fake = {k: mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for k, v in arguments.items()}
+        assert call(kernel, **fake)["head_tiles"] == 1
+    meta = {k: v.to("meta") if isinstance(v, torch.Tensor) else v for k, v in arguments.items()}
+    assert call(kernel, **meta)["head_tiles"] == 1
+
+
+@pytest.mark.parametrize("kernel", OPS)
+def test_dispatch_modes_see_the_op(kernel):
+    """A profiler or tracer finds one op, by its name; an eager call outside gives the same bits."""
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func.name())
+            return func(*args, **(kwargs or {}))
+
+    arguments = valid_arguments(kernel)
+    call(kernel, **arguments)
+    expected = arguments["output"].clone()
+    arguments["output"].zero_()
+    with Watch():
+        call(kernel, **arguments)
+    assert f"cake_tune::sparse_mla_{kernel}" in seen
+    assert torch.equal(arguments["output"], expected)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+def test_the_op_itself_is_checked(kernel):
+    """Compiled programs get the contract's errors too, when they run."""
+    arguments = op_arguments(kernel, out_lse=torch.empty(2, 31))
+    with pytest.raises(ContractError, match=r"^out_lse: expected"):
+        getattr(torch.ops.cake_tune, f"sparse_mla_{kernel}")(*arguments)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+def test_queries_that_require_grad_are_taken(kernel):
+    """The op is for inference: it writes plain outputs, whatever its inputs record."""
+    arguments = valid_arguments(kernel)
+    arguments["q"].requires_grad_()
+    call(kernel, **arguments)
+    assert not arguments["output"].requires_grad
