@@ -23,7 +23,7 @@ class Verdict:
 
 
 def verification_shapes() -> list[Shape]:
-    """Shapes that meet each feature of the contract: every head count, chunk edges, odd pages, both caches, lengths, sink."""
+    """Shapes that meet each feature: every head count, chunk edges, odd pages, both caches, lengths, sink."""
     edges = [Shape(num_tokens=3, num_heads=16, topk=topk) for topk in (1, 63, 64, 65, 128, 512, 1152, 2048)]
     heads = [Shape(num_tokens=2, num_heads=num_heads, topk=192, lengths=True, sink=True) for num_heads in HEAD_COUNTS]
     pages = [replace(edges[4], page_size=page, lengths=True) for page in (1, 2, 32, 48, 128)]

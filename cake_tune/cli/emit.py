@@ -13,7 +13,9 @@ def emit(
     run: RunArgument,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Table file. [default: RUN/table.json]")] = None,
     install: Annotated[bool, typer.Option("--install", help="Also make it this user's table for the device.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 4 unless the table is the journal's.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 4 unless the table is the journal's.")
+    ] = False,
 ) -> None:
     """Write the planner table that a run's journal gives."""
     from cake_tune.fit import check_table, table_of_run
@@ -31,6 +33,6 @@ def emit(
         return
     table = table_of_run(directory)
     save_table(table, path)
-    typer.echo(f"{path}: {table.label}, {len(table.exceptions)} exceptions, regret {table.certificate}")
+    typer.echo(f"{path}: {table.label}, {len(table.exceptions)} exceptions")
     if install:
         typer.echo(f"{install_table(table)}: now answers for {table.device.name}")

@@ -1,6 +1,5 @@
 """``cake-tune fit``: what a run's journal decides, without writing anything."""
 
-
 import typer
 
 from cake_tune.cli.arguments import RunArgument

@@ -20,7 +20,9 @@ def plan(
     extra_topk: Annotated[int, typer.Option("--extra-topk", help="Candidates per token in the extra cache.")] = 0,
     num_sms: Annotated[int | None, typer.Option("--num-sms", help="Multiprocessors of the GPU planned for.")] = None,
     cpu: Annotated[bool, typer.Option("--cpu", help="Plan for this machine's CPU instead of a GPU.")] = False,
-    table: Annotated[Path | None, typer.Option("--table", help="Planner table to ask. [default: the one in force]")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="Planner table to ask. [default: the one in force]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Show the plan for a shape, and why: measured, by rule, or extrapolated, and from which table."""
@@ -42,7 +44,9 @@ def plan(
         if as_json:
             typer.echo(json.dumps({"num_tokens": tokens, **_fields(decision), "scratch_bytes": scratch}))
         else:
-            typer.echo(f"T={tokens} H={num_heads} topk={topk}{f'+{extra_topk}' if extra_topk else ''}: {_text(decision)}")
+            typer.echo(
+                f"T={tokens} H={num_heads} topk={topk}{f'+{extra_topk}' if extra_topk else ''}: {_text(decision)}"
+            )
             typer.echo(f"  {decision.source}: {decision.why}")
             if scratch:
                 typer.echo(f"  scratch: at most {scratch:,} bytes")

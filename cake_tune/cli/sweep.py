@@ -15,7 +15,9 @@ def sweep(
     results: Annotated[Path, typer.Option("--results", help="Runs are RESULTS/<device>/<sweep>.")] = Path("results"),
     emit: Annotated[bool, typer.Option("--emit", help="Then emit the table and write the report.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure every point again; old rows are set aside.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Measure points without a winner again.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Measure points without a winner again.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Events on stdout, one JSON object per line.")] = False,
 ) -> None:
     """Measure every point of a spec that its run does not hold yet; Ctrl-C keeps what is measured."""

@@ -21,6 +21,9 @@ Field = tuple[str, Sequence[Any]]
 """A constant's field and the values to try."""
 
 
+_MOST_JOINT_CAPS = 32
+
+
 class Move(NamedTuple):
     """Alternatives for one constant, simplest first, made as they are asked for.
 
@@ -120,6 +123,13 @@ def _splitting_moves(rules: Rules, points: Samples, num_sms: int) -> Iterator[Mo
         replace(current, min_cpb=cpb, min_cpb_alone=cpb, whole_chunks=most) for cpb in (1, 2, 3, 4) for most in whole
     )
     yield Move("splitting.smallest blocks", (replace(rules, splitting=each) for each in pairs))
+    # Splitting may pay for long lists alone: caps that allow it lose more on the short ones than they gain.
+    pairs = (
+        replace(current, grid_cap=cap, stream_cap=cap, whole_chunks=most)
+        for cap in _thinned(grid_caps)
+        for most in whole
+    )
+    yield Move("splitting.caps for long lists", (replace(rules, splitting=each) for each in pairs))
     yield from _tail_moves(rules, chunks, blocks, num_sms)
 
 
@@ -160,6 +170,11 @@ def _caps(grid: Ints, possible: Bools) -> list[int]:
     """The caps that tell measured grids apart: below all of them, then each."""
     found = _values(grid[possible])
     return [found[0] - 1, *found] if found else []
+
+
+def _thinned(values: list[Share]) -> list[Share]:
+    """At most about ``_MOST_JOINT_CAPS`` of the values, evenly: what lies between is the single constants' to find."""
+    return values[:: 1 + len(values) // _MOST_JOINT_CAPS]
 
 
 def _variants(entry: Entry, name: str, values: Iterable[Any]) -> Iterator[Entry]:

@@ -145,8 +145,9 @@ class PlannerTable:
 
     @property
     def label(self) -> str:
-        """How texts name the table: its device, SM count and provenance."""
-        return f"{self.device.name} ({self.device.num_sms} SMs, {self.provenance.kind})"
+        """How texts name the table: its device with its size, and its provenance."""
+        unit = "SMs" if self.device.is_gpu else "workers"
+        return f"{self.device.name} ({self.device.num_sms} {unit}, {self.provenance.kind})"
 
     @cached_property
     def override_index(self) -> Intervals[Override]:

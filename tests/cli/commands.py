@@ -6,14 +6,8 @@ import sys
 from pathlib import Path
 
 
-def cake_tune(
-    *arguments: str | Path, cwd: Path | None = None, home: Path | None = None, table: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The finished command; ``home`` is where it may look for installed tables, ``table`` what CAKE_TUNE_TABLE names."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("CAKE_TUNE", "XDG_"))}
-    if home is not None:
-        environment["HOME"] = str(home)
-    if table is not None:
-        environment["CAKE_TUNE_TABLE"] = str(table)
+def cake_tune(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The finished command."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("CAKE_TUNE")}
     command = [sys.executable, "-m", "cake_tune.cli", *map(str, arguments)]
     return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, env=environment)

@@ -39,6 +39,20 @@ def test_a_changed_split_cap_is_found():
     assert len(decode) == len(samples)
 
 
+def test_splits_that_pay_for_long_lists_alone_become_constants():
+    """Neither a higher cap nor unsplit short lists pay without the other, so that no single constant can move."""
+    start = PUBLISHED[48]
+    both = replace(start.splitting, grid_cap=Share(2, 2), stream_cap=Share(2, 2), whole_chunks=8)
+    truth = replace(start, splitting=both)
+    shapes = {"tokens": (1, 2, 4, 8), "heads": (16, 64), "topks": (256, 384, 512, 1024)}
+    samples = collect(records_of(following(truth, 2), **shapes))
+    assert regret(start, samples, 2) > 0
+    fitted = fit_rules(samples, start, 2)
+    assert regret(fitted, samples, 2) == 0
+    assert fitted.splits(1, 16, 16, 2, max_splits=16, head_tiles=1) == (2, 8)
+    assert fitted.splits(1, 16, 8, 2, max_splits=16, head_tiles=1) == (1, 8)
+
+
 def test_splits_that_powers_of_two_never_try_are_found():
     start = PUBLISHED[188]
     truth = replace(start, splitting=replace(start.splitting, multiples=(2, 3, 4, 8, 16)))
