@@ -21,7 +21,7 @@ lint: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' -c constraints.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable . --group dev
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[cuda]' --group dev
 	touch $(STAMP)
 
 clean:

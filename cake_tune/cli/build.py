@@ -1,0 +1,31 @@
+"""``cake-tune build``: compile the kernels ahead of their first use."""
+
+from typing import Annotated
+
+import typer
+
+
+def build(
+    archs: Annotated[
+        list[str] | None, typer.Option("--arch", "-a", help="sm_90a, sm_120a or sm_121a; repeatable. Default: all.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Compilers that run side by side.")] = 1,
+) -> None:
+    """Compile every specialisation of the kernels into the program cache, and print what each takes; needs no GPU."""
+    from cake_tune.cuda import build_kernels
+    from cake_tune.cuda.manifest import load_manifest
+
+    row = "{:<58}{:>10}{:>15}{:>16}{:>13}{:>13}".format
+    typer.echo(row("specialisation", "registers", "static shared", "dynamic shared", "local bytes", "CTAs per SM"))
+    for built in build_kernels(archs or load_manifest().archs, jobs=jobs):
+        takes = built.resources
+        typer.echo(
+            row(
+                str(built.specialisation),
+                takes.registers,
+                takes.static_shared_bytes,
+                built.dynamic_shared_bytes,
+                takes.local_bytes,
+                built.ctas_per_sm,
+            )
+        )
