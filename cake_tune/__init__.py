@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         load_table,
         save_table,
         table_for,
+        use_device,
         use_table,
     )
 
@@ -66,6 +67,7 @@ __all__ = [
     "save_table",
     "supported_sparse_mla_sm120_configs",
     "table_for",
+    "use_device",
     "use_table",
 ]
 

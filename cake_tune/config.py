@@ -1,8 +1,9 @@
 """Which sparse-MLA decode shapes are supported, family by family, with the top-ks whose crossover was calibrated.
 
 Source of the interface: FlashInfer 0.7.2, ``flashinfer.mla.SparseMLASm120DecodeConfig``. The calibrated top-ks of the
-NVFP4 family come from the planner table in force; those of the FP8 families are FlashInfer's published ones. Loads no
-torch and looks at no device.
+NVFP4 family come from the planner table in force: the one given, else the own one of the device that ``use_device``
+was told, else the shipped RTX PRO 6000's. Those of the FP8 families are FlashInfer's published ones. Loads no torch and
+looks for no device by itself.
 """
 
 import json
@@ -70,7 +71,8 @@ class SparseMLASm120DecodeConfig:
 def supported_sparse_mla_sm120_configs(*, kv_cache_format: str = "fp8") -> dict[str, SparseMLASm120DecodeConfig]:
     """The families of a cache format, "fp8" or "nvfp4", by name; ``UsageError``, a ``ValueError``, for another format.
 
-    ``TableError`` when the planner table given (``use_table``, ``CAKE_TUNE_TABLE``) cannot be read.
+    ``TableError`` when the planner table given (``use_table``, ``CAKE_TUNE_TABLE``) cannot be read, or is not of a GPU
+    while ``use_device`` was told one.
     """
     if kv_cache_format == "fp8":
         return _fp8_configs()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         installed_tables,
         shipped_tables,
         table_for,
+        use_device,
         use_table,
         user_tables_dir,
     )
@@ -71,6 +72,7 @@ __all__ = [
     "table_for",
     "table_from_json",
     "table_to_json",
+    "use_device",
     "use_table",
     "user_tables_dir",
 ]

@@ -1,8 +1,8 @@
 """Find the interval of num_tokens that holds a shape: one dictionary step, then a bisection."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 
 class Interval(Protocol):
@@ -44,37 +44,3 @@ class Intervals(Generic[Entry]):
         if position == len(ends) or held[position].min_tokens > num_tokens:
             return None
         return held[position]
-
-
-class Hull(NamedTuple):
-    """The smallest box of num_tokens, num_heads, topk and extra_topk around some intervals."""
-
-    num_tokens: range
-    num_heads: range
-    topk: range
-    extra_topk: range
-
-    @classmethod
-    def around(cls, entries: Sequence[Interval]) -> "Hull | None":
-        """The hull of ``entries``; None when there are none."""
-        if not entries:
-            return None
-        return cls(
-            range(min(entry.min_tokens for entry in entries), max(entry.max_tokens for entry in entries) + 1),
-            _span([entry.num_heads for entry in entries]),
-            _span([entry.topk for entry in entries]),
-            _span([entry.extra_topk for entry in entries]),
-        )
-
-    def holds(self, num_tokens: int, num_heads: int, topk: int, extra_topk: int) -> bool:
-        """Whether the box holds a shape."""
-        return (
-            num_tokens in self.num_tokens
-            and num_heads in self.num_heads
-            and topk in self.topk
-            and extra_topk in self.extra_topk
-        )
-
-
-def _span(values: list[int]) -> range:
-    return range(min(values), max(values) + 1)

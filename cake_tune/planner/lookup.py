@@ -4,16 +4,29 @@ Exceptions were measured, so they answer only on the table's own ``num_sms``. On
 nothing about the other: questions about that one go to the rules.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from cake_tune.errors import ContractError
 from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, Rules
-from cake_tune.planner.shape import Kernel, Plan, check_plan, check_shape, decode_tiles, num_chunks
+from cake_tune.planner.shape import (
+    MAX_CHUNKS_PER_BLOCK,
+    Kernel,
+    Plan,
+    check_plan,
+    check_shape,
+    decode_tiles,
+    integers,
+    num_chunks,
+)
 from cake_tune.planner.table import Override, PlannerTable
 
+T = TypeVar("T")
+
 Source = Literal["measured", "rule", "extrapolated"]
-"""measured: the answer was compared with the other plans on this very shape, within the measured num_tokens.
-rule: the rules answer inside the hull of what was measured; of a published table, on its own num_sms.
+"""measured: a sweep has timed the plan on this very shape (num_tokens, num_heads, topk and extra_topk all the same).
+rule: the shape lies inside the hull of what was measured with the plan's kernel, but the plan was not timed on it: the
+rules answer, or an exception reaches here from measured num_tokens next to this one. A published table, which lists no
+measurements, rules on its own num_sms.
 extrapolated: outside that hull, or on another num_sms than the table's."""
 
 
@@ -47,7 +60,9 @@ class Decision(NamedTuple):
         rules = f"rules of {self.table.label}"
         if self.override is not None:
             tokens = f"{self.override.min_tokens} to {self.override.max_tokens} tokens"
-            return f"exception of {self.table.label} for {tokens}: the rules would lose {self.override.regret:.1%}"
+            near = "" if self.source == "measured" else ", measured at other num_tokens among these"
+            lost = f"the rules would lose {self.override.regret:.1%}"
+            return f"exception of {self.table.label} for {tokens}{near}: {lost}"
         if self.source == "measured":
             return f"{rules}, measured at this shape"
         if self.source == "rule":
@@ -75,44 +90,72 @@ def decide(
     decode plan. Raises ``ContractError`` for a shape, tiles or kernel that cannot run, and when ``max_splits`` is
     fewer than the shape needs. The same question is answered from memory the second time.
     """
+    if not (
+        int is type(num_tokens) is type(num_heads) is type(topk) is type(extra_topk) is type(max_splits)
+        and (num_sms is None or type(num_sms) is int)
+        and (head_tiles is None or type(head_tiles) is int)
+    ):
+        # Before the memory, to which 512.0 and 512 are the same question.
+        num_tokens, num_heads, topk, extra_topk, max_splits = integers(
+            num_tokens=num_tokens, num_heads=num_heads, topk=topk, extra_topk=extra_topk, max_splits=max_splits
+        )
+        num_sms = None if num_sms is None else integers(num_sms=num_sms)[0]
+        head_tiles = None if head_tiles is None else integers(head_tiles=head_tiles)[0]
     asked = (num_tokens, num_heads, topk, extra_topk, num_sms, max_splits, head_tiles, kernel)
     answers: dict[object, Decision] = table.answers
     known = answers.get(asked)
     if known is not None:
         return known
+    if kernel not in (None, "decode", "prefill"):
+        raise ContractError(f"kernel: expected decode, prefill or None, got {kernel!r}")
     question = ask(
         num_tokens, num_heads, topk, extra_topk, num_sms=table.device.num_sms if num_sms is None else num_sms
     )
-    decision = _decide(table, question, max_splits, head_tiles, kernel)
-    if len(answers) >= REMEMBERED:
-        answers.clear()
-    answers[asked] = decision
-    return decision
+    return remember(table, asked, _decide(table, question, max_splits, head_tiles, kernel))
+
+
+def remember(table: PlannerTable, asked: object, answer: T) -> T:
+    """Keep ``answer`` with the table for the next time that ``asked`` is."""
+    if len(table.answers) >= REMEMBERED:
+        table.answers.clear()
+    table.answers[asked] = answer
+    return answer
 
 
 def _decide(
     table: PlannerTable, question: Question, max_splits: int, head_tiles: int | None, kernel: Kernel | None
 ) -> Decision:
     override = find_override(table, question)
-    rules = table.rules
-    free = kernel is None and head_tiles is None
     if kernel is None:
-        kernel = "decode" if head_tiles is not None else select_kernel(rules, override, question)
+        kernel = "decode" if head_tiles is not None else select_kernel(table.rules, override, question)
+    plan = _plan(table.rules, override, question, max_splits, head_tiles, kernel)
+    if override is not None:
+        if _runs_alike(plan, override.plan):
+            plan = override.plan
+        else:
+            override = None
+    return Decision(plan, _source(table, question, plan, override), table, question.num_sms, override)
+
+
+def _plan(
+    rules: Rules,
+    override: Override | None,
+    question: Question,
+    max_splits: int,
+    head_tiles: int | None,
+    kernel: Kernel,
+) -> Plan:
     if kernel == "decode":
         tiles = decode_head_tiles(rules, override, question) if head_tiles is None else head_tiles
-        plan = Plan("decode", tiles, *decode_splits(rules, override, question, max_splits=max_splits, head_tiles=tiles))
-    else:
-        tiles = prefill_head_tiles(rules, override, question) if head_tiles is None else head_tiles
-        plan = Plan("prefill", tiles, 1, question.chunks)
-        check_plan(plan, question.num_heads, question.chunks)
-    if override is not None and _runs_alike(plan, override.plan):
-        return Decision(override.plan, "measured", table, question.num_sms, override)
-    compared = free and override is None and max_splits >= min(DEFAULT_MAX_SPLITS, question.chunks)
-    return Decision(plan, _source(table, question, compared), table, question.num_sms)
+        return Plan("decode", tiles, *decode_splits(rules, override, question, max_splits, tiles))
+    tiles = prefill_head_tiles(rules, override, question) if head_tiles is None else head_tiles
+    plan = Plan("prefill", tiles, 1, question.chunks)
+    check_plan(plan, question.num_heads, question.chunks)
+    return plan
 
 
 def ask(num_tokens: int, num_heads: int, topk: int, extra_topk: int, *, num_sms: int) -> Question:
-    """The question, once its values are in range; ``ContractError`` names the first that is not."""
+    """The question, once its values are integers in range; ``ContractError`` names the first that is not."""
     check_shape(num_tokens, num_heads, topk, extra_topk)
     if num_sms < 1:
         raise ContractError(f"num_sms: expected an integer >= 1, got {num_sms}")
@@ -144,7 +187,7 @@ def decode_head_tiles(rules: Rules, override: Override | None, question: Questio
 
 
 def decode_splits(
-    rules: Rules, override: Override | None, question: Question, *, max_splits: int, head_tiles: int
+    rules: Rules, override: Override | None, question: Question, max_splits: int, head_tiles: int
 ) -> tuple[int, int]:
     """The resolved (num_splits, chunks_per_block) of the best decode plan with ``head_tiles``."""
     num_tokens, num_heads, _, _, num_sms, chunks = question
@@ -171,12 +214,18 @@ def _runs_alike(plan: Plan, other: Plan) -> bool:
     return (plan.kernel, plan.head_tiles, plan.num_splits) == (other.kernel, other.head_tiles, other.num_splits)
 
 
-def _source(table: PlannerTable, question: Question, compared: bool) -> Source:
-    num_tokens, num_heads, topk, extra_topk, num_sms, _ = question
+def _source(table: PlannerTable, question: Question, plan: Plan, override: Override | None) -> Source:
+    num_tokens, num_heads, topk, extra_topk, num_sms, chunks = question
     if num_sms != table.device.num_sms:
         return "extrapolated"
-    if table.region_index.find(num_tokens, num_heads, topk, extra_topk) is not None:
-        return "measured" if compared else "rule"
-    if table.hull is None:
-        return "rule" if table.provenance.kind == "published" else "extrapolated"
-    return "rule" if table.hull.holds(num_tokens, num_heads, topk, extra_topk) else "extrapolated"
+    shape = (num_tokens, num_heads, topk, extra_topk)
+    if table.coverage.holds(plan.kernel, *shape):
+        if override is not None:
+            return "measured"
+        # What was timed there is the kernel's plan without bounds: tiles or splits asked for may make another one.
+        unbounded = max(DEFAULT_MAX_SPLITS, -(-chunks // MAX_CHUNKS_PER_BLOCK))
+        usual = _plan(table.rules, find_override(table, question), question, unbounded, None, plan.kernel)
+        return "measured" if plan == usual else "rule"
+    if override is not None or (not table.measured and table.provenance.kind == "published"):
+        return "rule"
+    return "rule" if table.coverage.surrounds(plan.kernel, *shape) else "extrapolated"

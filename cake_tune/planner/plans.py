@@ -3,13 +3,17 @@
 Source of the interface: FlashInfer 0.7.2, ``flashinfer.mla``. All are pure functions of integers: ``num_tokens`` T,
 ``num_heads`` H, ``topk`` and ``extra_topk`` candidates per token in the main and the extra cache (0: none), and
 ``num_sms`` multiprocessors of the device (worker threads on a CPU). All raise ``ContractError``, a ``ValueError``,
-naming the argument that is out of range, and ``TableError`` when the table given cannot be read or answer.
+naming the argument that is no integer or out of range, and ``TableError`` when the table given cannot be read or
+answer. The same question is answered from memory the second time, while the same table is in force.
 """
 
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
 from cake_tune.planner import lookup
-from cake_tune.planner.lookup import Question, ask, find_override
+from cake_tune.planner.lookup import Question, ask, find_override, remember
 from cake_tune.planner.registry import table_for
-from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
+from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, Rules
 from cake_tune.planner.shape import (
     BYTES_PER_TOKEN,
     CHUNK,
@@ -21,16 +25,20 @@ from cake_tune.planner.shape import (
     QUERY_DIM,
     Kernel,
     check_shape,
+    integers,
     num_chunks,
     scratch_bytes,
 )
-from cake_tune.planner.table import Override, PlannerTable
+from cake_tune.planner.table import Override
+
+T = TypeVar("T")
+Bounds = TypeVarTuple("Bounds")
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_num_chunks(topk: int, extra_topk: int = 0) -> int:
     """Chunks of 64 candidates of one token, the most splits a plan can have: each cache is padded by itself."""
-    _check_topks(topk, extra_topk)
-    return num_chunks(topk, extra_topk)
+    check_shape(0, HEAD_COUNTS[0], topk, extra_topk)
+    return num_chunks(int(topk), int(extra_topk))
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_scratch_bytes(
@@ -38,16 +46,14 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_scratch_bytes(
 ) -> int:
     """Bytes of split scratch (``mid_out`` and ``mid_lse``) that cover every plan of the shape."""
     check_shape(num_tokens, num_heads, topk, extra_topk)
-    return scratch_bytes(num_tokens, num_heads, topk, extra_topk)
+    return scratch_bytes(int(num_tokens), int(num_heads), int(topk), int(extra_topk))
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_plan_head_tiles(
     *, num_tokens: int, num_heads: int, topk: int, extra_topk: int = 0, num_sms: int
 ) -> int:
     """Tiles of 16 heads in one decode block: 1, or 2 for 32, 64, 96 and 128 heads."""
-    question = ask(num_tokens, num_heads, topk, extra_topk, num_sms=num_sms)
-    table, override = _found(question)
-    return lookup.decode_head_tiles(table.rules, override, question)
+    return _planned(lookup.decode_head_tiles, num_tokens, num_heads, topk, extra_topk, num_sms)
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_plan_splits(
@@ -64,18 +70,16 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_plan_splits(
 
     A block holds at most 16 chunks: ``ContractError`` when ``max_splits`` is fewer than that takes.
     """
-    question = ask(num_tokens, num_heads, topk, extra_topk, num_sms=num_sms)
-    table, override = _found(question)
-    return lookup.decode_splits(table.rules, override, question, max_splits=max_splits, head_tiles=head_tiles)
+    if not (int is type(max_splits) is type(head_tiles)):
+        max_splits, head_tiles = integers(max_splits=max_splits, head_tiles=head_tiles)
+    return _planned(lookup.decode_splits, num_tokens, num_heads, topk, extra_topk, num_sms, max_splits, head_tiles)
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_select_kernel(
     *, num_tokens: int, num_heads: int, topk: int, extra_topk: int = 0, num_sms: int
 ) -> Kernel:
     """The faster kernel, "decode" or "prefill"; decode wherever prefill cannot run."""
-    question = ask(num_tokens, num_heads, topk, extra_topk, num_sms=num_sms)
-    table, override = _found(question)
-    return lookup.select_kernel(table.rules, override, question)
+    return _planned(lookup.select_kernel, num_tokens, num_heads, topk, extra_topk, num_sms)
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_plan_prefill(
@@ -86,9 +90,7 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_plan_prefill(
     Answers for any number of chunks, as FlashInfer does, though prefill itself holds at most 16. ``ContractError`` for
     8 heads, which prefill does not have.
     """
-    question = ask(num_tokens, num_heads, topk, extra_topk, num_sms=num_sms)
-    table, override = _found(question)
-    return lookup.prefill_head_tiles(table.rules, override, question)
+    return _planned(lookup.prefill_head_tiles, num_tokens, num_heads, topk, extra_topk, num_sms)
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_supported_heads() -> tuple[int, ...]:
@@ -115,10 +117,25 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_format_info() -> dict[str, object]:
     }
 
 
-def _found(question: Question) -> tuple[PlannerTable, Override | None]:
-    table, _ = table_for(num_sms=question.num_sms)
-    return table, find_override(table, question)
-
-
-def _check_topks(topk: int, extra_topk: int) -> None:
-    check_shape(0, HEAD_COUNTS[0], topk, extra_topk)
+def _planned(
+    part: Callable[[Rules, Override | None, Question, *Bounds], T],
+    num_tokens: int,
+    num_heads: int,
+    topk: int,
+    extra_topk: int,
+    num_sms: int,
+    *bounds: *Bounds,
+) -> T:
+    """One part of the plan that the table in force has for the shape, from the table's memory where it is there."""
+    if not (int is type(num_tokens) is type(num_heads) is type(topk) is type(extra_topk) is type(num_sms)):
+        # Before the memory, to which 512.0 and 512 are the same question.
+        num_tokens, num_heads, topk, extra_topk, num_sms = integers(
+            num_tokens=num_tokens, num_heads=num_heads, topk=topk, extra_topk=extra_topk, num_sms=num_sms
+        )
+    table, _ = table_for(None, num_sms)
+    asked = (part, num_tokens, num_heads, topk, extra_topk, num_sms, bounds)
+    known: T | None = table.answers.get(asked)
+    if known is not None:
+        return known
+    question = ask(num_tokens, num_heads, topk, extra_topk, num_sms=num_sms)
+    return remember(table, asked, part(table.rules, find_override(table, question), question, *bounds))

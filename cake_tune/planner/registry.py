@@ -2,20 +2,22 @@
 
 In order: the one given (``use_table``, then ``CAKE_TUNE_TABLE``); the device's own (its name, then its arch and
 num_sms; installed ones before shipped, measured before published); the nearest published rules by num_sms. A table
-measured on a CPU or simulated never answers for a GPU.
+measured on a CPU or simulated never answers for what is known to be a GPU.
 """
 
+import logging
 import os
 import re
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Generic, TypeVar
 
 from cake_tune.errors import TableError
+from cake_tune.planner.environment import environment_table, forget_environment
 from cake_tune.planner.shape import Device
 from cake_tune.planner.table import PlannerTable, load_table, save_table
 
-ENVIRONMENT = "CAKE_TUNE_TABLE"
 SHIPPED = Path(__file__).parent / "tables"
 DEFAULT = "rtx-pro-6000-blackwell.json"
 """The shipped table that answers when nothing is known about the device."""
@@ -24,67 +26,104 @@ OWN = 1
 """Kinship up to which a table is the device's own: the same name, or the same arch, with the same num_sms."""
 NO_KIN = 3
 
-_used: PlannerTable | None = None
+T = TypeVar("T")
 
 
-class TableInForce:
-    """What ``use_table`` returns: as a context manager it puts the table that was in force before back in force."""
+class Told(Generic[T]):
+    """Something that the process was told, None while it was not."""
 
-    def __init__(self, table: PlannerTable | None, before: PlannerTable | None) -> None:
-        self.table = table
-        self._before = before
+    value: T | None = None
 
-    def __enter__(self) -> PlannerTable | None:
-        return self.table
+
+class InForce(Generic[T]):
+    """What ``use_table`` and ``use_device`` return: as a context manager it puts back what held before."""
+
+    def __init__(self, told: Told[T], value: T | None) -> None:
+        self.value = value
+        self._told, self._before = told, told.value
+        told.value = value
+
+    def __enter__(self) -> T | None:
+        return self.value
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        global _used  # noqa: PLW0603
-        _used = self._before
+        self._told.value = self._before
 
 
-def use_table(table: PlannerTable | str | os.PathLike[str] | None) -> TableInForce:
+_table: Told[PlannerTable] = Told()
+_device: Told[Device] = Told()
+
+
+def use_table(table: PlannerTable | str | os.PathLike[str] | None) -> InForce[PlannerTable]:
     """Put ``table`` (or the one at that path) in force for the process; None gives the choice back.
 
     Stands above ``CAKE_TUNE_TABLE``. In a ``with`` statement it holds for the block. Raises ``TableError`` for a file
     that is no table.
     """
-    global _used  # noqa: PLW0603
-    before = _used
-    _used = load_table(table) if isinstance(table, str | os.PathLike) else table
-    return TableInForce(_used, before)
+    return InForce(_table, load_table(table) if isinstance(table, str | os.PathLike) else table)
+
+
+def use_device(device: Device | None) -> InForce[Device]:
+    """Say which device this process plans for; None takes it back. In a ``with`` statement it holds for the block.
+
+    The planners know a device by ``num_sms`` alone, and the config by nothing: once told, both answer from that
+    device's own table (installed or shipped), and no table of a CPU answers for a GPU that has as many SMs.
+    """
+    return InForce(_device, device)
 
 
 def table_for(device: Device | None = None, num_sms: int | None = None) -> tuple[PlannerTable, bool]:
     """The table that answers for ``device``, and whether it is the device's own (else its answers are extrapolated).
 
-    ``num_sms`` defaults to the device's. With neither, the table given answers, else the shipped RTX PRO 6000's. With
-    ``num_sms`` alone, a GPU's table of exactly so many counts as its own. Raises ``TableError`` when the table given
-    is broken, or is not of a GPU and is asked to answer for one (or, without a device, for another num_sms than its
-    own). Tables installed while the process runs are seen at once by that process, and by others when they start.
+    ``num_sms`` defaults to the device's, and ``device`` to that of ``use_device``, unless ``num_sms`` is another's.
+    With neither, the table given answers, else the shipped RTX PRO 6000's. With ``num_sms`` alone, a GPU's table of
+    exactly so many counts as its own.
+
+    Raises ``TableError`` when the table given is broken, or is not of a GPU and is asked to answer for one. Without a
+    device that can be told from ``num_sms`` alone: a given CPU table answers for its own count of workers, also if a
+    GPU with as many SMs was meant, and for no other count. Tables installed while the process runs are seen at once by
+    that process, and by others when they start; how soon ``CAKE_TUNE_TABLE`` is, ``environment`` says.
     """
-    given = _given_table()
+    at_hand = _device.value
+    if device is None and at_hand is not None and (num_sms is None or num_sms == at_hand.num_sms):
+        device = at_hand
+    given = _table.value
     if given is None:
-        return _chosen_table(device, num_sms)
+        given = environment_table()
+        if given is None:
+            return _chosen_table(device, num_sms)
     same_sms = num_sms is None or num_sms == given.device.num_sms
-    if not given.device.is_gpu and (device.is_gpu if device is not None else not same_sms):
-        asked = device.name if device is not None else f"{num_sms} SMs"
-        raise TableError(
-            f"table: the one in force was measured on {given.device.name} ({given.device.arch}, "
-            f"num_sms {given.device.num_sms}), which is no GPU, so it cannot answer for {asked}"
-        )
+    if not given.device.is_gpu:
+        on_gpu = at_hand is not None and at_hand.is_gpu
+        if device.is_gpu if device is not None else on_gpu or not same_sms:
+            asked = device.name if device is not None else f"{num_sms} SMs"
+            raise TableError(
+                f"table: the one in force was measured on {given.device.name} ({given.device.arch}, "
+                f"num_sms {given.device.num_sms}), which is no GPU, so it cannot answer for {asked}"
+            )
     return given, same_sms if device is None else _kinship(given.device, device, num_sms) <= OWN
 
 
 def shipped_tables() -> tuple[PlannerTable, ...]:
     """The tables that come with cake-tune, measured ones first."""
-    return _measured_first(_tables_in(SHIPPED))
+    return _shipped_tables()
 
 
 def installed_tables() -> tuple[PlannerTable, ...]:
-    """The tables in ``user_tables_dir()``, measured ones first; ``TableError`` names one that cannot be read."""
-    return _measured_first(_tables_in(user_tables_dir()))
+    """The tables in ``user_tables_dir()``, measured ones first.
+
+    One that cannot be read (torn, or of an earlier schema) is left out with a logged warning: it concerns one device,
+    and must not stop the planners of every other.
+    """
+    return _installed_tables(user_tables_dir())
+
+
+def nearest_published(num_sms: int) -> PlannerTable:
+    """The shipped published table of the nearest SM count, the smaller of two as near."""
+    published = (table for table in shipped_tables() if table.provenance.kind == "published")
+    return min(published, key=lambda table: (abs(table.device.num_sms - num_sms), table.device.num_sms))
 
 
 def user_tables_dir() -> Path:
@@ -110,43 +149,22 @@ def install_table(table: PlannerTable) -> Path:
 
 
 def forget_tables() -> None:
-    """Look at the disk again: forget which tables are installed."""
-    _tables_in.cache_clear()
+    """Look at the disk and the environment again: forget which tables are installed and named there."""
+    _installed_tables.cache_clear()
     _chosen_table.cache_clear()
-
-
-def _given_table() -> PlannerTable | None:
-    if _used is not None:
-        return _used
-    path = os.environ.get(ENVIRONMENT)
-    if not path:
-        return None
-    try:
-        stat = os.stat(path)  # noqa: PTH116  (on every look-up: a Path costs more than the call)
-        return _table_at(path, stat.st_mtime_ns, stat.st_size)
-    except OSError as error:
-        raise TableError(f"{ENVIRONMENT}: {path}: cannot be read: {error.strerror or error}") from error
-    except TableError as error:
-        raise TableError(f"{ENVIRONMENT}: {error}") from error
-
-
-@lru_cache(maxsize=8)
-def _table_at(path: str, mtime_ns: int, size: int) -> PlannerTable:
-    return load_table(path)
+    forget_environment()
 
 
 @lru_cache(maxsize=64)
 def _chosen_table(device: Device | None, num_sms: int | None) -> tuple[PlannerTable, bool]:
     if device is None and num_sms is None:
         return load_table(SHIPPED / DEFAULT), True
-    shipped = shipped_tables()
-    ranked = [(_kinship(table.device, device, num_sms), table) for table in (*installed_tables(), *shipped)]
+    ranked = [(_kinship(table.device, device, num_sms), table) for table in (*installed_tables(), *shipped_tables())]
     nearest_kin = min(rank for rank, _ in ranked)
     if nearest_kin < NO_KIN:
         return next(table for rank, table in ranked if rank == nearest_kin), nearest_kin <= OWN
     sms = device.num_sms if num_sms is None and device is not None else num_sms or 0
-    published = (table for table in shipped if table.provenance.kind == "published")
-    return min(published, key=lambda table: (abs(table.device.num_sms - sms), table.device.num_sms)), False
+    return nearest_published(sms), False
 
 
 def _kinship(of: Device, device: Device | None, num_sms: int | None) -> int:
@@ -166,9 +184,25 @@ def _kinship(of: Device, device: Device | None, num_sms: int | None) -> int:
 
 
 @cache
-def _tables_in(directory: Path) -> tuple[PlannerTable, ...]:
-    return tuple(load_table(path) for path in sorted(directory.glob("*.json")))
+def _shipped_tables() -> tuple[PlannerTable, ...]:
+    return _measured_first([load_table(path) for path in sorted(SHIPPED.glob("*.json"))])
 
 
-def _measured_first(tables: tuple[PlannerTable, ...]) -> tuple[PlannerTable, ...]:
+@cache
+def _installed_tables(directory: Path) -> tuple[PlannerTable, ...]:
+    found = []
+    for path in sorted(directory.glob("*.json")):
+        try:
+            found.append(load_table(path))
+        except TableError as error:
+            _warn_once(f"installed table left out: {error}")
+    return _measured_first(found)
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logging.getLogger(__name__).warning(message)
+
+
+def _measured_first(tables: list[PlannerTable]) -> tuple[PlannerTable, ...]:
     return tuple(sorted(tables, key=lambda table: table.provenance.kind != "measured"))

@@ -3,9 +3,10 @@
 Pure integers and dataclasses: this module imports nothing outside the standard library.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from operator import index
+from typing import Literal, SupportsIndex
 
 from cake_tune.errors import ContractError
 
@@ -145,8 +146,31 @@ def every_plan(shape: Shape) -> Iterator[Plan]:
         yield Plan("prefill", tiles, 1, shape.chunks)
 
 
+def simplest(plans: Iterable[Plan]) -> Plan:
+    """Which of equally fast plans of one shape to take: fewest splits, least scratch, fewest options, plain order.
+
+    The scratch of a shape grows with the splits and with nothing else, so that fewest splits means least scratch.
+    """
+    return min(plans, key=lambda plan: (plan.num_splits, len(plan.options), plan))
+
+
+def integers(**values: object) -> list[int]:
+    """The values as ints, in order; ``ContractError`` names the first that is no integer (a bool is none)."""
+    read = []
+    for name, value in values.items():
+        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
+            raise ContractError(f"{name}: expected an integer, got {value!r}")
+        try:
+            read.append(index(value))
+        except TypeError:  # an array of several values, say
+            raise ContractError(f"{name}: expected an integer, got {value!r}") from None
+    return read
+
+
 def check_shape(num_tokens: int, num_heads: int, topk: int, extra_topk: int = 0) -> None:
-    """Raise ``ContractError`` naming the first of the four that is out of range."""
+    """Raise ``ContractError`` naming the first of the four that is no integer, or out of range."""
+    if not (int is type(num_tokens) is type(num_heads) is type(topk) is type(extra_topk)):
+        integers(num_tokens=num_tokens, num_heads=num_heads, topk=topk, extra_topk=extra_topk)
     if num_tokens < 0:
         raise ContractError(f"num_tokens: expected an integer >= 0, got {num_tokens}")
     if num_heads not in HEAD_COUNTS:

@@ -2,20 +2,24 @@
 
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from cake_tune._files import whole_file
 from cake_tune.errors import ContractError, TableError
 from cake_tune.planner.codec import from_json, parse_json, render_json, to_json
-from cake_tune.planner.intervals import Hull, Intervals
+from cake_tune.planner.coverage import Coverage
+from cake_tune.planner.intervals import Intervals
 from cake_tune.planner.rules import Rules
 from cake_tune.planner.shape import Device, Plan, check_plan, check_shape, num_chunks
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+FAMILY = "cake_sparse_mla_sm120_dsv4_nvfp4"
+"""The kernel family that the planners are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,26 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Measured shapes of one (H, topk, extra_topk): num_tokens from ``min_tokens`` to ``max_tokens``, inclusive."""
+    """What was measured of one (H, topk, extra_topk), kernel by kernel.
+
+    ``decode`` and ``prefill`` list the num_tokens, ascending, at which the plan of that kernel that the table answers
+    with has a time: no others may be called measured.
+    """
 
     num_heads: int
     topk: int
     extra_topk: int
-    min_tokens: int
-    max_tokens: int
+    decode: tuple[int, ...] = ()
+    prefill: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_interval(self)
+        for name, listed in (("decode", self.decode), ("prefill", self.prefill)):
+            if any(before >= after for before, after in pairwise(listed)):
+                raise TableError(f"{name}: expected ascending num_tokens, got {list(listed)}")
+        both = (*self.decode, *self.prefill)
+        if not both:
+            raise TableError("decode, prefill: expected measured num_tokens in one of them, got none")
+        _check_shape(min(both), self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,9 @@ class Override:
     ties: tuple[Plan, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_interval(self)
+        _check_shape(self.min_tokens, self)
+        if self.max_tokens < self.min_tokens:
+            raise TableError(f"max_tokens: expected at least min_tokens = {self.min_tokens}, got {self.max_tokens}")
         chunks = num_chunks(self.topk, self.extra_topk)
         for name, plan in (("plan", self.plan), *((f"ties[{i}]", tie) for i, tie in enumerate(self.ties))):
             try:
@@ -98,17 +114,10 @@ class Regret:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Regret):
     """How good a table is: its regret on the points it was fitted on and, where there are some, on held-out ones."""
 
-    points: int
-    mean: float
-    p95: float
-    worst: float
     held_out: Regret | None = None
-
-    def __post_init__(self) -> None:
-        _check_regrets(self.mean, self.p95, self.worst)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +125,9 @@ class PlannerTable:
     """Everything that decides plans on one device.
 
     ``rules`` answer wherever ``exceptions`` do not; ``measured`` says which shapes were measured, so that an answer can
-    tell whether it is measured, ruled or extrapolated. Both are sorted by (num_heads, topk, extra_topk, min_tokens) and
-    do not overlap. Raises ``TableError`` when built from parts that break this or that the kernel cannot run.
+    tell whether it is measured, ruled or extrapolated. Both are sorted by (num_heads, topk, extra_topk), exceptions
+    then by min_tokens, and do not overlap. Raises ``TableError`` when built from parts that break this or that the
+    kernel cannot run.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -140,8 +150,10 @@ class PlannerTable:
         topks = list(self.calibrated_topks)
         if topks != sorted(set(topks)) or not topks or topks[0] < 1:
             raise TableError(f"calibrated_topks: expected ascending integers >= 1, got {topks}")
-        _check_order("exceptions", self.exceptions)
-        _check_order("measured", self.measured)
+        _check_order(self.exceptions)
+        for i, (before, after) in enumerate(pairwise(self.measured)):
+            if _group(before) >= _group(after):
+                raise TableError(f"measured[{i + 1}]: expected one entry per num_heads, topk, extra_topk, ascending")
 
     @property
     def label(self) -> str:
@@ -155,19 +167,14 @@ class PlannerTable:
         return Intervals(self.exceptions)
 
     @cached_property
-    def region_index(self) -> Intervals[Region]:
-        """The measured regions, ready to be searched."""
-        return Intervals(self.measured)
+    def coverage(self) -> Coverage:
+        """What was measured, ready to be searched."""
+        return Coverage(self.measured)
 
     @cached_property
     def answers(self) -> dict[Any, Any]:
-        """What ``decide`` has answered from this table; it bounds the size."""
+        """What has been answered from this table; ``lookup`` bounds the size."""
         return {}
-
-    @cached_property
-    def hull(self) -> Hull | None:
-        """The box around the measured regions, inside which the rules interpolate; None without any."""
-        return Hull.around(self.measured)
 
 
 def table_from_json(value: object) -> PlannerTable:
@@ -201,27 +208,18 @@ def table_text(table: PlannerTable) -> str:
 
 def save_table(table: PlannerTable, path: str | os.PathLike[str]) -> None:
     """Write ``table`` to ``path`` in its canonical text; a reader sees the old file or the new one, never a part."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        with whole_file(Path(path)) as file:
             file.write(table_text(table))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
     except OSError as error:
-        raise TableError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise TableError(f"{os.fspath(path)}: cannot be written: {error.strerror or error}") from error
 
 
-def _check_interval(entry: Region | Override) -> None:
+def _check_shape(num_tokens: int, entry: Region | Override) -> None:
     try:
-        check_shape(entry.min_tokens, entry.num_heads, entry.topk, entry.extra_topk)
+        check_shape(num_tokens, entry.num_heads, entry.topk, entry.extra_topk)
     except ContractError as error:
         raise TableError(str(error)) from None
-    if entry.max_tokens < entry.min_tokens:
-        raise TableError(f"max_tokens: expected at least min_tokens = {entry.min_tokens}, got {entry.max_tokens}")
 
 
 def _check_regrets(*regrets: float) -> None:
@@ -230,13 +228,17 @@ def _check_regrets(*regrets: float) -> None:
             raise TableError(f"regret: expected a finite fraction >= 0, got {regret}")
 
 
-def _check_order(name: str, entries: Iterable[Region | Override]) -> None:
-    for i, (before, after) in enumerate(pairwise(entries)):
-        shapes = [(entry.num_heads, entry.topk, entry.extra_topk) for entry in (before, after)]
-        if shapes[0] > shapes[1] or (shapes[0] == shapes[1] and before.min_tokens > after.min_tokens):
-            raise TableError(f"{name}[{i + 1}]: expected entries sorted by num_heads, topk, extra_topk, min_tokens")
-        if shapes[0] == shapes[1] and before.max_tokens >= after.min_tokens:
+def _group(entry: Region | Override) -> tuple[int, int, int]:
+    return entry.num_heads, entry.topk, entry.extra_topk
+
+
+def _check_order(exceptions: tuple[Override, ...]) -> None:
+    for i, (before, after) in enumerate(pairwise(exceptions)):
+        same = _group(before) == _group(after)
+        if _group(before) > _group(after) or (same and before.min_tokens > after.min_tokens):
+            raise TableError(f"exceptions[{i + 1}]: expected entries sorted by num_heads, topk, extra_topk, min_tokens")
+        if same and before.max_tokens >= after.min_tokens:
             raise TableError(
-                f"{name}[{i + 1}]: num_tokens {after.min_tokens} to {after.max_tokens} overlap "
+                f"exceptions[{i + 1}]: num_tokens {after.min_tokens} to {after.max_tokens} overlap "
                 f"{before.min_tokens} to {before.max_tokens} of the entry before"
             )

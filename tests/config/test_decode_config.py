@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from cake_tune.config import SparseMLASm120DecodeConfig, supported_sparse_mla_sm120_configs
 from cake_tune.errors import TableError, UsageError
 from cake_tune.planner import registry
-from cake_tune.planner.shape import HEAD_COUNTS
+from cake_tune.planner.environment import ENVIRONMENT
+from cake_tune.planner.shape import HEAD_COUNTS, Device
 from cake_tune.planner.table import save_table
 
 PUBLISHED = """\
@@ -26,10 +27,13 @@ dsv4,nvfp4,512,128 512,1,384
 
 
 @pytest.fixture(autouse=True)
-def nothing_given(monkeypatch):
-    monkeypatch.delenv(registry.ENVIRONMENT, raising=False)
-    with registry.use_table(None):
+def nothing_given(monkeypatch, tmp_path):
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    registry.forget_tables()
+    with registry.use_table(None), registry.use_device(None):
         yield
+    registry.forget_tables()
 
 
 @pytest.mark.parametrize(
@@ -98,12 +102,36 @@ def test_nvfp4_topks_are_those_of_the_table_in_force(tmp_path, monkeypatch, othe
         assert nvfp4().supported_topk() == (64, 192, 1152)
     assert nvfp4().supported_topk() == (128, 512)
     save_table(other_table, tmp_path / "table.json")
-    monkeypatch.setenv(registry.ENVIRONMENT, str(tmp_path / "table.json"))
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "table.json"))
+    registry.forget_tables()
     assert nvfp4().supported_topk() == (64, 192, 1152)
 
 
+def test_nvfp4_topks_are_those_of_the_own_table_of_the_device_in_use(other_table):
+    h200, cpu = Device("NVIDIA H200", "sm_90a", 132), Device("some CPU", "cpu", 2)
+    registry.install_table(replace(other_table, device=h200))
+    registry.install_table(replace(other_table, device=cpu, calibrated_topks=(96,)))
+    assert nvfp4().supported_topk() == (128, 512)
+    with registry.use_device(h200):
+        assert nvfp4().supported_topk() == (64, 192, 1152)
+        with registry.use_device(cpu):
+            assert nvfp4().supported_topk() == (96,)
+    with registry.use_device(Device("NVIDIA GeForce RTX 5090", "sm_120a", 170)):
+        assert nvfp4().supported_topk() == (128, 512)
+    assert nvfp4().supported_topk() == (128, 512)
+
+
+def test_a_cpus_table_in_force_is_refused_to_a_gpu_in_use(other_table):
+    table = replace(other_table, device=Device("some CPU", "cpu", 132))
+    with registry.use_table(table), registry.use_device(Device("NVIDIA H200", "sm_90a", 132)):
+        with pytest.raises(TableError, match="no GPU"):
+            nvfp4()
+        assert supported_sparse_mla_sm120_configs()["dsv4"].supported_topk()
+
+
 def test_a_broken_table_in_force_is_an_error_for_nvfp4_and_nothing_to_fp8(tmp_path, monkeypatch):
-    monkeypatch.setenv(registry.ENVIRONMENT, str(tmp_path / "absent.json"))
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "absent.json"))
+    registry.forget_tables()
     with pytest.raises(TableError, match="CAKE_TUNE_TABLE"):
         nvfp4()
     assert supported_sparse_mla_sm120_configs()["dsv4"].supported_topk() == (128, 192, 256, 512, 1024)

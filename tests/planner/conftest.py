@@ -1,15 +1,15 @@
 import pytest
 
-from cake_tune.planner import registry
+from cake_tune.planner import environment, registry
 
 
 @pytest.fixture(autouse=True)
 def nothing_given(monkeypatch, tmp_path):
     """No table given, none installed: what the host has in force must not decide a test."""
-    monkeypatch.delenv(registry.ENVIRONMENT, raising=False)
+    monkeypatch.delenv(environment.ENVIRONMENT, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     registry.forget_tables()
-    with registry.use_table(None):
+    with registry.use_table(None), registry.use_device(None):
         yield
     registry.forget_tables()
 

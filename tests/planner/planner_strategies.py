@@ -1,10 +1,23 @@
 """Hypothesis strategies for shapes, rules and tables, each valid by construction."""
 
+from typing import NamedTuple
+
 from hypothesis import strategies as st
 
 from cake_tune.planner.rules import DecodeLimit, PrefillBand, Rules, Share, Splitting, Tail, TileBand
 from cake_tune.planner.shape import HEAD_COUNTS, Device, Shape, every_plan
 from cake_tune.planner.table import Certificate, KernelIdentity, Override, PlannerTable, Provenance, Region, Regret
+
+
+class Span(NamedTuple):
+    """An interval of num_tokens, as exceptions have it."""
+
+    num_heads: int
+    topk: int
+    extra_topk: int
+    min_tokens: int
+    max_tokens: int
+
 
 heads = st.sampled_from(HEAD_COUNTS)
 topks = st.integers(1, 2048) | st.sampled_from([63, 64, 65, 128, 512, 640, 1024, 1152, 2048])
@@ -126,7 +139,19 @@ def overrides(draw):
     return tuple(made)
 
 
-regions = _disjoint().map(lambda drawn: tuple(Region(*interval) for interval in drawn))
+intervals = _disjoint().map(lambda drawn: tuple(Span(*interval) for interval in drawn))
+
+
+@st.composite
+def _regions(draw):
+    """Sorted measured regions with some num_tokens of either kernel, or of both."""
+    keys = draw(st.lists(st.tuples(heads, topks, extra_topks), unique=True, max_size=4).map(sorted))
+    listed = st.sets(st.integers(0, 60), max_size=6).map(lambda drawn: tuple(sorted(drawn)))
+    lists = [draw(st.tuples(listed, listed).filter(any)) for _ in keys]
+    return tuple(Region(*key, decode, prefill) for key, (decode, prefill) in zip(keys, lists, strict=True))
+
+
+regions = _regions()
 
 tables = st.builds(
     PlannerTable,

@@ -32,13 +32,19 @@ ENOUGH = 64
 
 @pytest.fixture(scope="module")
 def measured(shipped):
-    """A table of 132 SMs, measured for 64 heads at topk 512 (1 to 64 tokens) and for 16 at topk 128 (1 to 8)."""
+    """A table of 132 SMs, measured for 64 heads at topk 512 (1 to 64 tokens) and for 16 at topk 128 (1 to 8).
+
+    At 64 heads prefill was not measured beyond 16 tokens.
+    """
     return replace(
         shipped[188],
         device=Device("NVIDIA H200", "sm_90a", 132),
         provenance=Provenance("measured", "a sweep"),
         exceptions=(Override(64, 512, 0, 2, 3, DECODE, 0.031), Override(64, 512, 0, 4, 6, PREFILL, 0.012)),
-        measured=(Region(16, 128, 0, 1, 8), Region(64, 512, 0, 1, 64)),
+        measured=(
+            Region(16, 128, 0, decode=(1, 8), prefill=(1, 2, 8)),
+            Region(64, 512, 0, decode=(1, 2, 4, 8, 16, 32, 64), prefill=(1, 2, 4, 8, 16)),
+        ),
     )
 
 
@@ -46,8 +52,19 @@ def asked(shape):
     return {name: getattr(shape, name) for name in ("num_tokens", "num_heads", "topk", "extra_topk")}
 
 
+def timed(table, shape, kernel):
+    """The num_tokens at which ``table`` says that its plan of ``kernel`` was timed."""
+    group = (shape.num_heads, shape.topk, shape.extra_topk)
+    found = (entry for entry in table.measured if (entry.num_heads, entry.topk, entry.extra_topk) == group)
+    return next((getattr(entry, kernel) for entry in found), ())
+
+
 def some_shape(table, shape, data):
-    """``shape``, or one that an exception of ``table`` holds: drawn shapes alone would hardly ever meet one."""
+    """``shape``, or one that an exception or a measured region of ``table`` holds: drawn ones hardly ever meet them."""
+    if table.measured and data.draw(st.booleans()):
+        held = data.draw(st.sampled_from(table.measured))
+        tokens = st.sampled_from((*held.decode, *held.prefill)) | st.integers(0, 60)
+        return Shape(data.draw(tokens), held.num_heads, held.topk, held.extra_topk)
     if table.exceptions and data.draw(st.booleans()):
         held = data.draw(st.sampled_from(table.exceptions))
         return Shape(
@@ -69,7 +86,14 @@ def test_every_decision_can_run_and_an_exception_that_holds_the_shape_is_taken(t
     ]
     assert ([decision.override] if decision.override else []) == holding
     if holding:
-        assert (decision.plan, decision.source) == (holding[0].plan, "measured")
+        assert decision.plan == holding[0].plan
+    if shape.num_tokens not in timed(table, shape, decision.plan.kernel):
+        assert decision.source != "measured"
+    elif holding:
+        assert decision.source == "measured"
+    else:
+        usual = decide(table, **asked(shape), kernel=decision.plan.kernel, max_splits=max(16, -(-shape.chunks // 16)))
+        assert decision.source == ("measured" if usual.plan == decision.plan else "rule")
 
 
 @given(tables, shapes, st.integers(1, ENOUGH), st.booleans(), st.data())
@@ -122,11 +146,15 @@ def test_another_num_sms_is_always_extrapolated_and_never_an_exception(table, sh
     ("question", "source"),
     [
         ((1, 64, 512), "measured"),
-        ((64, 64, 512), "measured"),
+        ((16, 64, 512), "measured"),
         ((8, 16, 128), "measured"),
+        ((7, 64, 512), "rule"),
+        ((9, 64, 512), "rule"),
         ((9, 16, 128), "rule"),
         ((1, 32, 256), "rule"),
-        ((64, 48, 512), "rule"),
+        ((16, 48, 512), "rule"),
+        ((17, 64, 512), "extrapolated"),
+        ((64, 64, 512), "extrapolated"),
         ((65, 64, 512), "extrapolated"),
         ((0, 64, 512), "extrapolated"),
         ((1, 128, 512), "extrapolated"),
@@ -146,12 +174,24 @@ def test_an_extra_cache_that_was_never_measured_is_extrapolated(measured):
     assert decide(measured, num_tokens=1, num_heads=64, topk=512, extra_topk=64).source == "extrapolated"
 
 
-def test_a_constraint_that_was_not_compared_is_a_rule(measured):
+def test_a_bound_keeps_measured_only_while_it_leaves_the_timed_plan(measured):
     question = {"num_tokens": 1, "num_heads": 64, "topk": 512}
-    assert decide(measured, **question, max_splits=8).source == "measured"
-    assert decide(measured, **question, max_splits=7).source == "rule"
-    assert decide(measured, **question, head_tiles=1).source == "rule"
-    assert decide(measured, **question, kernel="decode").source == "rule"
+    plan = decide(measured, **question).plan
+    assert (plan.head_tiles, plan.num_splits) == (1, 4)
+    for same in ({"max_splits": 4}, {"max_splits": 32}, {"head_tiles": 1}, {"kernel": "decode"}):
+        assert decide(measured, **question, **same)[:2] == (plan, "measured")
+    for other in ({"max_splits": 3}, {"head_tiles": 2}):
+        decision = decide(measured, **question, **other)
+        assert decision.plan != plan
+        assert decision.source == "rule"
+
+
+def test_each_kernel_is_measured_where_its_own_plan_was_timed(measured):
+    question = {"num_tokens": 64, "num_heads": 64, "topk": 512}
+    assert decide(measured, **question).plan.kernel == "prefill"
+    assert decide(measured, **question).source == "extrapolated"
+    assert decide(measured, **question, kernel="decode").source == "measured"
+    assert decide(measured, **{**question, "num_tokens": 33}, kernel="decode").source == "rule"
 
 
 def test_a_published_table_rules_on_its_own_device_and_extrapolates_elsewhere(shipped):
@@ -165,9 +205,12 @@ def test_a_measured_table_without_regions_only_extrapolates(measured):
     assert decide(replace(measured, measured=()), num_tokens=1, num_heads=64, topk=512).source == "extrapolated"
 
 
-def test_an_exception_says_what_the_rules_would_lose(measured):
-    decision = decide(measured, num_tokens=3, num_heads=64, topk=512)
-    assert decision.why == "exception of NVIDIA H200 (132 SMs, measured) for 2 to 3 tokens: the rules would lose 3.1%"
+def test_an_exception_says_what_the_rules_would_lose_and_whether_it_was_measured_here(measured):
+    at, between = (decide(measured, num_tokens=tokens, num_heads=64, topk=512) for tokens in (2, 3))
+    assert (at.plan, at.source) == (DECODE, "measured")
+    assert at.why == "exception of NVIDIA H200 (132 SMs, measured) for 2 to 3 tokens: the rules would lose 3.1%"
+    assert (between.plan, between.source) == (DECODE, "rule")
+    assert "for 2 to 3 tokens, measured at other num_tokens among these: the rules would lose 3.1%" in between.why
 
 
 def test_a_decode_exception_answers_decode_questions_within_their_bounds(measured):
@@ -193,10 +236,10 @@ def test_a_decode_exception_answers_decode_questions_within_their_bounds(measure
 def test_an_exception_beyond_the_default_bound_answers_only_when_asked_for(measured):
     finest = Plan("decode", 1, 32, 1)
     table = replace(
-        measured, exceptions=(Override(64, 2048, 0, 1, 1, finest, 0.05),), measured=(Region(64, 2048, 0, 1, 1),)
+        measured, exceptions=(Override(64, 2048, 0, 1, 1, finest, 0.05),), measured=(Region(64, 2048, 0, decode=(1,)),)
     )
     question = {"num_tokens": 1, "num_heads": 64, "topk": 2048}
-    assert (decide(table, **question).plan.num_splits, decide(table, **question).source) == (16, "rule")
+    assert (decide(table, **question).plan.num_splits, decide(table, **question).override) == (16, None)
     assert decide(table, **question, max_splits=32)[:2] == (finest, "measured")
 
 
@@ -231,6 +274,22 @@ def test_a_prefill_exception_leaves_decode_questions_to_the_rules(measured):
 def test_what_cannot_run_is_refused_by_name(shipped, change, message):
     with pytest.raises(ContractError, match=message):
         decide(shipped[188], **{"num_tokens": 1, "num_heads": 64, "topk": 512, **change})
+
+
+@pytest.mark.parametrize(
+    "name", ["num_tokens", "num_heads", "topk", "extra_topk", "num_sms", "max_splits", "head_tiles"]
+)
+@pytest.mark.parametrize("value", [1.0, "1", True, [1], b"1"])
+def test_what_is_no_integer_is_refused_by_name_also_when_its_equal_was_answered_before(shipped, name, value):
+    question = {"num_tokens": 1, "num_heads": 64, "topk": 512, "extra_topk": 1, "num_sms": 1, "head_tiles": 1}
+    decide(shipped[188], **{**question, "max_splits": 16, name: 64 if name == "num_heads" else 1})
+    with pytest.raises(ContractError, match=f"{name}: expected an integer, got "):
+        decide(shipped[188], **{**question, name: value})
+
+
+def test_an_unknown_kernel_is_refused(shipped):
+    with pytest.raises(ContractError, match="kernel: expected decode, prefill or None, got 'merge'"):
+        decide(shipped[188], num_tokens=1, num_heads=64, topk=512, kernel="merge")
 
 
 def test_the_same_question_is_answered_from_a_bounded_memory(shipped):

@@ -18,7 +18,7 @@ PLAN = Plan("decode", 2, 2, 4, (("stages", "3"),))
 FULL = replace(
     load_table(registry.SHIPPED / registry.DEFAULT),
     exceptions=(Override(64, 512, 0, 1, 4, PLAN, 0.02, (PLAN,)),),
-    measured=(Region(64, 512, 0, 1, 64),),
+    measured=(Region(64, 512, 0, decode=(1, 64), prefill=(1,)),),
     certificate=Certificate(9, 0.001, 0.004, 0.02),
 )
 
@@ -48,9 +48,9 @@ CHANGES = {
     "missing key inside": (cut("device", "num_sms"), "$.device.num_sms: missing"),
     "missing plan": (cut("exceptions", 0, "plan"), "$.exceptions[0].plan: missing"),
     "missing constant": (cut("rules", "splitting", "grid_cap"), "$.rules.splitting.grid_cap: missing"),
-    "other version": (put(["schema_version"], 2), "$.schema_version: this cake-tune reads 1, got 2"),
-    "version as text": (put(["schema_version"], "1"), "$.schema_version: this cake-tune reads 1, got '1'"),
-    "version as bool": (put(["schema_version"], True), "$.schema_version: expected an integer, got true"),
+    "other version": (put(["schema_version"], 1), "$.schema_version: this cake-tune reads 2, got 1"),
+    "version as text": (put(["schema_version"], "2"), "$.schema_version: this cake-tune reads 2, got '2'"),
+    "version as bool": (put(["schema_version"], True), "$.schema_version: this cake-tune reads 2, got True"),
     "text for an object": (put(["device"], "gpu"), '$.device: expected an object, got "gpu"'),
     "object for a list": (put(["exceptions"], {}), "$.exceptions: expected a list, got {}"),
     "number for a text": (put(["device", "name"], 5090), "$.device.name: expected a text, got 5090"),
@@ -89,8 +89,18 @@ CHANGES = {
     ),
     "region overlap": (
         lambda node: node["measured"].append(node["measured"][0]),
-        "$: measured[1]: num_tokens 1 to 64 overlap",
+        "$: measured[1]: expected one entry per num_heads, topk, extra_topk, ascending",
     ),
+    "region without measurements": (
+        lambda node: [node["measured"][0].pop(kernel) for kernel in ("decode", "prefill")],
+        "$.measured[0]: decode, prefill: expected measured num_tokens in one of them, got none",
+    ),
+    "measured out of order": (
+        put(["measured", 0, "decode"], [4, 4]),
+        "$.measured[0]: decode: expected ascending num_tokens, got [4, 4]",
+    ),
+    "measured without tokens": (put(["measured", 0, "prefill"], [-1]), "$.measured[0]: num_tokens: expected"),
+    "region of schema 1": (put(["measured", 0, "min_tokens"], 1), "$.measured[0].min_tokens: unknown key"),
     "unrunnable plan": (
         put(["exceptions", 0, "plan", "head_tiles"], 4),
         "$.exceptions[0]: plan: head_tiles: decode of 64",

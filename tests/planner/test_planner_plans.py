@@ -3,15 +3,19 @@
 import inspect
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from planner_strategies import shapes
 
 from cake_tune import planner
 from cake_tune.errors import ContractError
-from cake_tune.planner.shape import HEAD_COUNTS, Plan, distinct_splits
+from cake_tune.planner.lookup import REMEMBERED
+from cake_tune.planner.rules import DecodeLimit
+from cake_tune.planner.shape import HEAD_COUNTS, Plan, distinct_splits, simplest
 from cake_tune.planner.table import Override
 
+ALWAYS = DecodeLimit(num_tokens=None)
 PREFIX = "cake_sparse_mla_sm120_dsv4_nvfp4_"
 PLANNERS = ("plan_head_tiles", "plan_splits", "select_kernel", "plan_prefill")
 
@@ -78,6 +82,46 @@ def test_arguments_out_of_range_are_value_errors_that_name_them(name, change, me
     assert isinstance(caught.value, ContractError)
 
 
+@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("value", [1.0, 512.5, "2", True, None])
+@pytest.mark.parametrize("argument", ["num_tokens", "num_heads", "topk", "extra_topk", "num_sms"])
+def test_what_is_no_integer_is_refused_by_name_also_when_its_equal_was_answered_before(name, argument, value):
+    question = {"num_tokens": 1, "num_heads": 64, "topk": 1, "extra_topk": 1, "num_sms": 1}
+    public(name)(**question)
+    with pytest.raises(ContractError, match=f"{argument}: expected an integer, got {value!r}"):
+        public(name)(**{**question, argument: value})
+
+
+@pytest.mark.parametrize("argument", ["max_splits", "head_tiles"])
+def test_bounds_of_splits_are_integers_too(argument):
+    question = {"num_tokens": 1, "num_heads": 64, "topk": 64, "num_sms": 188}
+    public("plan_splits")(**question, **{argument: 1})
+    for value in (1.0, True, "1"):
+        with pytest.raises(ContractError, match=f"{argument}: expected an integer, got {value!r}"):
+            public("plan_splits")(**question, **{argument: value})
+
+
+def test_numpy_integers_are_integers_and_answers_are_plain_ones():
+    number = np.int32
+    splits = public("plan_splits")(
+        num_tokens=number(4), num_heads=number(64), topk=number(512), num_sms=number(188), max_splits=number(16)
+    )
+    assert splits == public("plan_splits")(num_tokens=4, num_heads=64, topk=512, num_sms=188)
+    large = public("scratch_bytes")(number(100_000), number(128), number(2048))
+    assert large == public("scratch_bytes")(100_000, 128, 2048) > 2**31
+    assert {type(value) for value in (*splits, large, public("num_chunks")(number(65)))} == {int}
+    with pytest.raises(ContractError, match="topk: expected an integer"):
+        public("num_chunks")(np.array([64, 64]))
+
+
+@pytest.mark.parametrize("arguments", [(64.0,), (True,), (64, "1")])
+def test_chunks_and_scratch_refuse_what_is_no_integer(arguments):
+    with pytest.raises(ContractError, match="topk: expected an integer, got"):
+        public("num_chunks")(*arguments)
+    with pytest.raises(ContractError, match="topk: expected an integer, got"):
+        public("scratch_bytes")(1, 64, *arguments)
+
+
 @pytest.mark.parametrize("arguments", [(0,), (64, -1)])
 def test_chunks_and_scratch_refuse_what_has_no_candidates(arguments):
     with pytest.raises(ContractError, match="topk: expected"):
@@ -108,3 +152,28 @@ def test_planners_answer_from_the_table_in_force(shipped):
         assert public("select_kernel")(**{**question, "num_tokens": 8}, num_sms=188) == "prefill"
         assert public("plan_prefill")(**{**question, "num_tokens": 8}, num_sms=188) == 1
     assert public("select_kernel")(**{**question, "num_tokens": 8}, num_sms=188) == "decode"
+
+
+def test_answers_are_remembered_within_bounds(shipped):
+    table = replace(shipped[188])
+    with planner.use_table(table):
+        for num_tokens in range(REMEMBERED + 10):
+            public("select_kernel")(num_tokens=num_tokens, num_heads=64, topk=512, num_sms=188)
+    assert 0 < len(table.answers) <= REMEMBERED
+
+
+def test_remembered_answers_leave_with_their_table(shipped):
+    question = {"num_tokens": 40, "num_heads": 16, "topk": 512, "num_sms": 188}
+    assert public("select_kernel")(**question) == "prefill"
+    with planner.use_table(replace(shipped[188], rules=replace(shipped[188].rules, decode_max_tokens=(ALWAYS,)))):
+        assert public("select_kernel")(**question) == "decode"
+    assert public("select_kernel")(**question) == "prefill"
+
+
+def test_the_simplest_plan_has_the_fewest_splits_then_options_then_comes_first():
+    plain, built = Plan("decode", 2, 2, 4), Plan("decode", 1, 2, 4, (("stages", "3"),))
+    whole = Plan("prefill", 4, 1, 8)
+    assert simplest([built, plain, whole]) == whole
+    assert simplest([built, plain]) == plain
+    assert simplest([plain, Plan("decode", 1, 2, 4)]) == Plan("decode", 1, 2, 4)
+    assert simplest([whole, Plan("decode", 2, 1, 8)]) == Plan("decode", 2, 1, 8)

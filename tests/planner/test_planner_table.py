@@ -10,11 +10,13 @@ from planner_strategies import tables
 
 from cake_tune.errors import TableError
 from cake_tune.planner import registry
-from cake_tune.planner.codec import parse_json
+from cake_tune.planner.codec import parse_json, to_json
 from cake_tune.planner.shape import Device, Plan
 from cake_tune.planner.table import (
+    Certificate,
     Override,
     Region,
+    Regret,
     load_table,
     save_table,
     table_from_json,
@@ -136,18 +138,28 @@ def test_an_exception_that_cannot_run_or_means_nothing_is_refused(change, messag
         ([(4, 8), (4, 8)], r"\[1\]: .* overlap"),
     ],
 )
-@pytest.mark.parametrize("field", ["exceptions", "measured"])
-def test_entries_out_of_order_or_overlapping_are_refused(shipped, field, spans, message):
-    kind = {"exceptions": lambda first, last: replace(OVERRIDE, min_tokens=first, max_tokens=last)}
-    build = kind.get(field, lambda first, last: Region(16, 512, 0, first, last))
-    with pytest.raises(TableError, match=field + message):
-        replace(shipped[188], **{field: tuple(build(*span) for span in spans)})
+def test_exceptions_out_of_order_or_overlapping_are_refused(shipped, spans, message):
+    entries = tuple(replace(OVERRIDE, min_tokens=first, max_tokens=last) for first, last in spans)
+    with pytest.raises(TableError, match="exceptions" + message):
+        replace(shipped[188], exceptions=entries)
+
+
+@pytest.mark.parametrize("topks", [(512, 512), (512, 128)])
+def test_regions_out_of_order_or_repeated_are_refused(shipped, topks):
+    with pytest.raises(TableError, match=r"measured\[1\]: expected one entry per num_heads, topk, extra_topk"):
+        replace(shipped[188], measured=tuple(Region(16, topk, 0, decode=(1,)) for topk in topks))
+
+
+def test_a_certificate_is_a_regret_that_may_know_held_out_ones_too():
+    certificate = Certificate(4, 0.01, 0.02, 0.03, Regret(2, 0.1, 0.2, 0.3))
+    assert isinstance(certificate, Regret)
+    assert list(to_json(certificate)) == ["points", "mean", "p95", "worst", "held_out"]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema_version": 2}, "schema_version: this cake-tune reads 1, got 2"),
+        ({"schema_version": 1}, "schema_version: this cake-tune reads 2, got 1"),
         ({"device": Device("x", "sm_120a", 0)}, "num_sms: expected an integer >= 1, got 0"),
         ({"device": Device("x", "sm_120a", 1, -1)}, "l2_bytes: .* got -1"),
         ({"calibrated_topks": ()}, "calibrated_topks"),

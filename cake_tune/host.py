@@ -1,4 +1,4 @@
-"""The machine's own cores as a planner device; standard library only, so that asking costs nothing."""
+"""The machine's own cores as a device; standard library only, so that asking costs nothing."""
 
 import os
 import platform
