@@ -37,31 +37,26 @@ class CachePages(NamedTuple):
     num_pages: int
     page_size: int
     page_stride: int
+    span_bytes: int
+    """Bytes from the first byte of the first page to the end of the last page."""
 
     @property
     def num_slots(self) -> int:
         """Tokens that the pages can hold: valid slots are below it."""
         return self.num_pages * self.page_size
 
-    @property
-    def span_bytes(self) -> int:
-        """Bytes from the first byte of the first page to the end of the last page."""
-        if self.num_pages == 0:
-            return 0
-        return (self.num_pages - 1) * self.page_stride + self.page_size * RECORD_BYTES
-
     def windows(self, byte_offset: int, width: int, dtype: torch.dtype) -> Tensor:
         """Every ``width``-element window of ``dtype`` that starts at a multiple of 16 bytes after ``byte_offset``.
 
         The windows overlap, so the view costs nothing, and row ``n`` of it is found with one index whatever the page
-        size and stride, as all rows of the format start at multiples of 16 bytes.
+        size and stride, as all rows of the format start at multiples of 16 bytes. On the CPU alone.
         """
         size = dtype.itemsize
         last = self.span_bytes - byte_offset - width * size
-        flat = byte_view(self).view(dtype)
-        return flat.as_strided(
-            (max(0, last // ALIGNMENT + 1), width), (ALIGNMENT // size, 1), flat.storage_offset() + byte_offset // size
-        )
+        # By way of NumPy, for a storage that starts with the pages: torch counts an offset in elements from the start
+        # of the storage, which another library's memory may have at an odd address.
+        flat = torch.from_numpy(byte_view(self).numpy()).view(dtype)
+        return flat.as_strided((max(0, last // ALIGNMENT + 1), width), (ALIGNMENT // size, 1), byte_offset // size)
 
     def data_rows(self) -> Tensor:
         """View ``[num_pages, page_size, 352]`` of the data rows."""
@@ -92,31 +87,29 @@ def parse_cache(name: str, tensor: Tensor) -> CachePages:
         got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
         raise ContractError(f"{name}: expected a uint8 tensor, got {got}")
     shape, strides = tensor.shape, tensor.stride()
-    token_axis = _token_axis(shape)
-    if token_axis == 0 or shape[-1] != RECORD_BYTES or shape[token_axis] < 1:
+    if len(shape) == 4:
+        num_pages, page_size, heads, width = shape
+        page_stride, row_stride, _, byte_stride = strides
+        if page_size == 1:  # HND
+            page_size, heads, row_stride = heads, 1, strides[2]
+    elif len(shape) == 3:
+        (num_pages, page_size, width), heads = shape, 1
+        page_stride, row_stride, byte_stride = strides
+    else:
+        heads = 0
+    if heads != 1 or width != RECORD_BYTES or page_size < 1:
         raise ContractError(
             f"{name}: expected shape [num_pages, page_size, {RECORD_BYTES}], HND [num_pages, 1, page_size, "
             f"{RECORD_BYTES}] or NHD [num_pages, page_size, 1, {RECORD_BYTES}], got {list(shape)}"
         )
-    num_pages, page_size = shape[0], shape[token_axis]
-    if strides[-1] != 1 or (page_size > 1 and strides[token_axis] != RECORD_BYTES):
+    if byte_stride != 1 or (page_size > 1 and row_stride != RECORD_BYTES):
         raise ContractError(f"{name}: expected records packed inside each page, got strides {list(strides)}")
     packed = page_size * RECORD_BYTES
-    page_stride = strides[0] if num_pages > 1 else packed
+    if num_pages < 2:  # and then a span of nothing for no pages
+        page_stride = packed
     if page_stride < packed or page_stride % ALIGNMENT:
         raise ContractError(
             f"{name}: expected a page stride that is a multiple of {ALIGNMENT} bytes and at least "
             f"page_size * {RECORD_BYTES} = {packed}, got {page_stride}"
         )
-    return CachePages(tensor, num_pages, page_size, page_stride)
-
-
-def _token_axis(shape: torch.Size) -> int:
-    """The axis that counts a page's tokens; 0 for a shape that is no cache."""
-    if len(shape) == 3:
-        return 1
-    if len(shape) != 4:
-        return 0
-    if shape[1] == 1:
-        return 2
-    return 1 if shape[2] == 1 else 0
+    return CachePages(tensor, num_pages, page_size, page_stride, (num_pages - 1) * page_stride + packed)

@@ -1,7 +1,8 @@
-"""Every error of the contract, and the checked mode.
+"""Every error of the contract about tensors, and the checked mode.
 
 The checks read shapes, strides and pointers, never an element, so that a call costs the host a few microseconds and
-nothing on a GPU. Checked mode is the exception: it reads the indices to refuse slots outside the cache.
+nothing on a GPU; those of the tensors speak only where ``fits`` does not find a call right at a glance. Checked mode
+is the exception: it reads the indices to refuse slots outside the cache.
 """
 
 import os
@@ -13,8 +14,10 @@ import torch
 from torch import Tensor
 
 from cake_tune.errors import ContractError
-from cake_tune.mla.cache import ALIGNMENT, HEAD_DIM, CachePages, parse_cache
+from cake_tune.mla.cache import HEAD_DIM, CachePages, parse_cache
 from cake_tune.mla.call import AttentionCall, Sizes
+from cake_tune.mla.fits import fits
+from cake_tune.mla.memory import cache_span, check_aligned, check_apart, span
 from cake_tune.planner.shape import HEAD_COUNTS
 
 _checked: ContextVar[bool] = ContextVar("cake_tune_checked", default=os.environ.get("CAKE_TUNE_CHECKED") == "1")
@@ -36,42 +39,18 @@ def checked_slots(enabled: bool = True) -> Iterator[None]:
         _checked.reset(token)
 
 
-def check_call(call: AttentionCall) -> None:
-    """Check the tensors of ``call`` whose scalars were read by ``sizes_of`` and whose plan is resolved."""
-    tokens, heads, device = call.num_tokens, call.num_heads, call.q.device
-    rows = (tokens, heads)
-    _tensor("q", call.q, torch.bfloat16, (*rows, HEAD_DIM), device)
-    _tensor("output", call.output, torch.bfloat16, (*rows, HEAD_DIM), device)
-    _tensor("out_lse", call.out_lse, torch.float32, rows, device)
-    _indices("indices", call.indices, tokens, device)
-    _cache("kv_cache", call.cache, device)
-    if call.topk_length is not None:
-        _vector("topk_length", call.topk_length, torch.int32, tokens, "num_tokens", device)
-    if call.attn_sink is not None:
-        _vector("attn_sink", call.attn_sink, torch.float32, heads, "num_heads", device)
-    if call.extra_cache is not None and call.extra_indices is not None:
-        _cache("extra_kv_cache", call.extra_cache, device)
-        _indices("extra_indices", call.extra_indices, tokens, device)
-        if call.extra_topk_length is not None:
-            _vector("extra_topk_length", call.extra_topk_length, torch.int32, tokens, "num_tokens", device)
-    if call.num_splits > 1 and tokens:
-        _scratch(call, device)
-    _memory(call)
-    if _checked.get():
-        _slots_inside("indices", call.indices, call.topk_length, call.cache)
-        if call.extra_cache is not None and call.extra_indices is not None:
-            _slots_inside("extra_indices", call.extra_indices, call.extra_topk_length, call.extra_cache)
-
-
 def sizes_of(q: Tensor, indices: Tensor, extra_indices: Tensor | None) -> Sizes:
-    """The sizes of the arguments; ``ContractError`` where a rank or a count is wrong."""
-    if not isinstance(q, Tensor) or q.dim() != 3:
-        raise ContractError(f"q: expected a tensor of shape [num_tokens, num_heads, {HEAD_DIM}], got {_describe(q)}")
-    num_tokens, num_heads, _ = q.shape
+    """The sizes of a call, and that these three have the shapes of it; ``ContractError`` where one has not."""
+    if not isinstance(q, Tensor) or len(shape := q.shape) != 3:
+        raise ContractError(f"q: expected a tensor of shape [num_tokens, num_heads, {HEAD_DIM}], got {describe(q)}")
+    num_tokens, num_heads, dims = shape
     if num_heads not in HEAD_COUNTS:
         raise ContractError(f"q: expected one of {', '.join(map(str, HEAD_COUNTS))} heads (axis 1), got {num_heads}")
-    extra_topk = 0 if extra_indices is None else _width("extra_indices", extra_indices)
-    return num_tokens, num_heads, _width("indices", indices), extra_topk
+    if dims != HEAD_DIM:
+        raise _unfit("q", q, torch.bfloat16, (num_tokens, num_heads, HEAD_DIM), q.device)
+    topk = _width("indices", indices, num_tokens, q)
+    extra_topk = 0 if extra_indices is None else _width("extra_indices", extra_indices, num_tokens, q)
+    return num_tokens, num_heads, topk, extra_topk
 
 
 def parse_extra(
@@ -90,27 +69,40 @@ def parse_extra(
     return parse_cache("extra_kv_cache", extra_kv_cache)
 
 
-def check_factor(name: str, value: float) -> float:
-    """``value`` as a float; ``ContractError`` where it is no real number."""
-    if not isinstance(value, (float, int)):
-        raise ContractError(f"{name}: expected a float, got {type(value).__name__}")
-    return float(value)
+def check_call(call: AttentionCall) -> None:
+    """Check the tensors of ``call``, whose sizes are those of ``sizes_of`` and whose plan is resolved."""
+    if not fits(call):
+        _explain(call)
+    if _checked.get():
+        _slots_inside("indices", call.indices, call.topk_length, call.cache)
+        if call.extra_cache is not None and call.extra_indices is not None:
+            _slots_inside("extra_indices", call.extra_indices, call.extra_topk_length, call.extra_cache)
 
 
-def _width(name: str, indices: Tensor) -> int:
-    """Candidates per token of an index tensor."""
-    if not isinstance(indices, Tensor) or not (indices.dim() == 2 or (indices.dim() == 3 and indices.shape[1] == 1)):
-        kind = "topk" if name == "indices" else "extra_topk"
-        raise ContractError(
-            f"{name}: expected shape [num_tokens, {kind}] or [num_tokens, 1, {kind}], got {_describe(indices)}"
-        )
-    width = indices.shape[-1]
-    if width < 1:
-        raise ContractError(f"{name}: expected topk >= 1, got {width}")
-    return width
+def _explain(call: AttentionCall) -> None:
+    """The same checks argument by argument, for the name and the words of what is wrong."""
+    tokens, heads, device = call.num_tokens, call.num_heads, call.q.device
+    rows = (tokens, heads)
+    _tensor("q", call.q, torch.bfloat16, (*rows, HEAD_DIM), device)
+    _tensor("output", call.output, torch.bfloat16, (*rows, HEAD_DIM), device)
+    _tensor("out_lse", call.out_lse, torch.float32, rows, device)
+    _tensor("indices", call.indices, torch.int32, call.indices.shape, device)
+    _cache("kv_cache", call.cache, device)
+    if call.topk_length is not None:
+        _vector("topk_length", call.topk_length, torch.int32, tokens, "num_tokens", device)
+    if call.attn_sink is not None:
+        _vector("attn_sink", call.attn_sink, torch.float32, heads, "num_heads", device)
+    if call.extra_cache is not None and call.extra_indices is not None:
+        _cache("extra_kv_cache", call.extra_cache, device)
+        _tensor("extra_indices", call.extra_indices, torch.int32, call.extra_indices.shape, device)
+        if call.extra_topk_length is not None:
+            _vector("extra_topk_length", call.extra_topk_length, torch.int32, tokens, "num_tokens", device)
+    if call.num_splits > 1 and tokens:
+        _scratch(call, device)
+    _memory(call)
 
 
-def _tensor(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> None:
+def _tensor(name: str, tensor: object, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> None:
     if (
         isinstance(tensor, Tensor)
         and tensor.dtype is dtype
@@ -119,12 +111,7 @@ def _tensor(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...
         and tensor.device == device
     ):
         return
-    raise ContractError(f"{name}: expected contiguous {dtype} {list(shape)} on {device}, got {_describe(tensor)}")
-
-
-def _indices(name: str, indices: Tensor, num_tokens: int, device: torch.device) -> None:
-    shape = (num_tokens, indices.shape[-1]) if indices.dim() == 2 else (num_tokens, 1, indices.shape[-1])
-    _tensor(name, indices, torch.int32, shape, device)
+    raise _unfit(name, tensor, dtype, shape, device)
 
 
 def _vector(name: str, tensor: Tensor, dtype: torch.dtype, least: int, count: str, device: torch.device) -> None:
@@ -139,7 +126,7 @@ def _vector(name: str, tensor: Tensor, dtype: torch.dtype, least: int, count: st
         return
     raise ContractError(
         f"{name}: expected contiguous 1-D {dtype} of at least {count} = {least} entries on {device}, "
-        f"got {_describe(tensor)}"
+        f"got {describe(tensor)}"
     )
 
 
@@ -157,7 +144,7 @@ def _scratch(call: AttentionCall, device: torch.device) -> None:
     if not isinstance(mid_out, Tensor) or mid_out.dim() != 4 or mid_out.shape[2] < splits:
         raise ContractError(
             f"mid_out: expected shape [{tokens}, {heads}, >= {splits}, {HEAD_DIM}] for a plan of {splits} splits, "
-            f"got {_describe(mid_out)}"
+            f"got {describe(mid_out)}"
         )
     capacity = mid_out.shape[2]
     _tensor("mid_out", mid_out, torch.bfloat16, (tokens, heads, capacity, HEAD_DIM), device)
@@ -166,40 +153,44 @@ def _scratch(call: AttentionCall, device: torch.device) -> None:
 
 
 def _memory(call: AttentionCall) -> None:
-    """Pointers of vector loads are aligned, and nothing written shares memory with anything else of the call.
-
-    A cache counts with the padding between its pages.
-    """
-    written = [_span("output", call.output), _span("out_lse", call.out_lse)]
-    if call.num_splits > 1 and call.mid_out is not None and call.mid_lse is not None:
-        written += (_span("mid_out", call.mid_out), _span("mid_lse", call.mid_lse))
-    read = [_span("q", call.q), _span("indices", call.indices), _cache_span("kv_cache", call.cache)]
+    """A cache counts with the padding between its pages."""
+    written = {"output": span(call.output), "out_lse": span(call.out_lse)}
+    if call.mid_out is not None and call.mid_lse is not None:
+        written |= {"mid_out": span(call.mid_out), "mid_lse": span(call.mid_lse)}
+    read = {"q": span(call.q), "indices": span(call.indices), "kv_cache": cache_span(call.cache)}
     if call.extra_cache is not None and call.extra_indices is not None:
-        read += (_cache_span("extra_kv_cache", call.extra_cache), _span("extra_indices", call.extra_indices))
-        if call.extra_topk_length is not None:
-            read.append(_span("extra_topk_length", call.extra_topk_length))
-    if call.topk_length is not None:
-        read.append(_span("topk_length", call.topk_length))
-    if call.attn_sink is not None:
-        read.append(_span("attn_sink", call.attn_sink))
-    for start, _, name in (*written, *read):
-        if start % ALIGNMENT and name in _VECTOR_LOADED:
-            raise ContractError(f"{name}: expected a {ALIGNMENT}-byte aligned data pointer, got {start:#x}")
-    while written:
-        start, end, name = written.pop()
-        for other_start, other_end, other in (*written, *read):
-            if start < other_end and other_start < end:
-                raise ContractError(f"{name}: expected memory of its own, got memory that overlaps {other}")
+        read |= {"extra_kv_cache": cache_span(call.extra_cache), "extra_indices": span(call.extra_indices)}
+    for name in ("topk_length", "attn_sink", "extra_topk_length"):
+        tensor = getattr(call, name)
+        if tensor is not None:
+            read[name] = span(tensor)
+    for name, (start, _) in (written | read).items():
+        if name in _VECTOR_LOADED:
+            check_aligned(name, start)
+    if call.num_tokens:
+        check_apart(written, read)
 
 
-def _span(name: str, tensor: Tensor) -> tuple[int, int, str]:
-    start = tensor.data_ptr()
-    return start, start + tensor.nbytes, name
+def _width(name: str, indices: Tensor, num_tokens: int, q: Tensor) -> int:
+    """Candidates per token of an index tensor."""
+    shape = indices.shape if isinstance(indices, Tensor) else ()
+    if len(shape) != 2 and (len(shape) != 3 or shape[1] != 1):
+        kind = "topk" if name == "indices" else "extra_topk"
+        raise ContractError(
+            f"{name}: expected shape [num_tokens, {kind}] or [num_tokens, 1, {kind}], got {describe(indices)}"
+        )
+    width = shape[-1]
+    if width < 1:
+        raise ContractError(f"{name}: expected topk >= 1, got {width}")
+    if shape[0] != num_tokens:
+        raise _unfit(name, indices, torch.int32, (num_tokens, *shape[1:]), q.device)
+    return width
 
 
-def _cache_span(name: str, pages: CachePages) -> tuple[int, int, str]:
-    start = pages.tensor.data_ptr()
-    return start, start + pages.span_bytes, name
+def _unfit(
+    name: str, tensor: object, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device
+) -> ContractError:
+    return ContractError(f"{name}: expected contiguous {dtype} {list(shape)} on {device}, got {describe(tensor)}")
 
 
 def _slots_inside(name: str, indices: Tensor, lengths: Tensor | None, pages: CachePages) -> None:
@@ -220,7 +211,8 @@ def slot_outside(name: str, slot: int, pages: CachePages) -> ContractError:
     )
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
+    """What came, for an error: a tensor's contiguity, dtype, shape and device, or another object's type."""
     if not isinstance(value, Tensor):
         return type(value).__name__ if value is not None else "None"
     contiguity = "contiguous" if value.is_contiguous() else "non-contiguous"

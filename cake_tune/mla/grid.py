@@ -76,12 +76,13 @@ class _Worker(threading.Thread):
         # Asked first: a thread that never was takes the process's count at its first parallel operator.
         torch.get_num_threads()
         torch.set_num_threads(1)
-        torch.set_grad_enabled(False)
-        workspace = Workspace()
-        self.ready.set()
-        while True:
-            launch = self.launches.get()
-            launch.drain(workspace)
+        # Not no_grad alone: only here may tensors be written that a caller made in inference mode.
+        with torch.inference_mode():
+            workspace = Workspace()
+            self.ready.set()
+            while True:
+                launch = self.launches.get()
+                launch.drain(workspace)
 
 
 def _workers() -> list[_Worker]:

@@ -8,10 +8,9 @@ from cake_tune.mla.prefill import prefill_on_cpu
 
 def launch(call: AttentionCall) -> None:
     """Run ``call`` on its tensors' device; ``DeviceUnfitError`` where the GPU path is missing."""
-    kind = call.q.device.type
-    if kind == "cuda":
+    if call.q.is_cuda:
         _launch_on_cuda(call)
-    elif kind != "cpu":
+    elif not call.q.is_cpu:
         raise ContractError(f"q: expected a tensor on a CUDA device or the CPU, got device {call.q.device}")
     elif call.kernel == "decode":
         decode_on_cpu(call)

@@ -5,16 +5,17 @@ that is how ``torch.compile`` and tracing see them. A plain eager call skips the
 """
 
 import operator
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from cake_tune.mla.cache import parse_cache
 from cake_tune.mla.call import AttentionCall, Sizes
-from cake_tune.mla.checks import check_call, check_factor, parse_extra, sizes_of
+from cake_tune.mla.checks import check_call, parse_extra, sizes_of
+from cake_tune.mla.eager import runs_now
 from cake_tune.mla.launch import launch
 from cake_tune.mla.planning import plan_decode, plan_prefill
+from cake_tune.mla.scalars import check_factor
 from cake_tune.planner.shape import Plan, head_blocks
 
 
@@ -54,7 +55,8 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_decode(
     - ``lse_scale``: factor on finite LSEs. A row with no valid slot writes zeros and the sink's LSE; without a sink its
       LSE is -inf whatever ``lse_scale`` is, so that it is never NaN and always tells an empty row.
     - ``num_splits``, ``head_tiles``: blocks that share a token's chunks, and tiles of 16 heads per block (1, or 2 for
-      H in 32, 64, 96, 128); None asks the planner table in force. ``max_splits`` bounds what the table may say.
+      H in 32, 64, 96, 128); None asks the planner table in force. ``max_splits`` bounds what the table may say, and is
+      at least ``ceil(chunks / 16)`` in every call.
 
     Returns the plan that ran, ``{"head_tiles", "num_splits", "chunks_per_block"}``, with aliases of ``num_splits``
     resolved. T = 0 does nothing. Under ``torch.compile`` the plan is a constant of the program, so each T compiles its
@@ -64,18 +66,19 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_decode(
     ``DeviceUnfitError`` on a GPU that the kernel does not run on. All tensors are contiguous and on one device, and
     what is written overlaps nothing else. Contract: ``flashinfer.mla``'s function of this name.
     """
-    if torch.compiler.is_compiling() or not _is_plain(q):
-        sizes = _constant_sizes(q, indices, extra_indices)
-        plan = _trace_decode_plan(q.device, sizes, num_splits, max_splits, head_tiles)
-        torch.ops.cake_tune.sparse_mla_decode(
-            q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices,
-            extra_topk_length, lse_scale, mid_out, mid_lse, plan.num_splits, plan.head_tiles,
+    sizes = sizes_of(q, indices, extra_indices)
+    if runs_now(q):
+        plan = plan_decode(q.device, sizes, num_splits, max_splits, head_tiles)
+        _run(
+            plan, sizes, q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache,
+            extra_indices, extra_topk_length, lse_scale, mid_out, mid_lse,
         )  # fmt: skip
     else:
-        plan = _run(
-            lambda sizes: plan_decode(q.device, sizes, num_splits, max_splits, head_tiles),
-            q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices,
-            extra_topk_length, lse_scale, mid_out, mid_lse,
+        plan = _trace_decode_plan(q.device, _constant(sizes), num_splits, max_splits, head_tiles)
+        torch.ops.cake_tune.sparse_mla_decode(
+            q, kv_cache, indices, output, out_lse, check_factor("sm_scale", sm_scale), topk_length, attn_sink,
+            extra_kv_cache, extra_indices, extra_topk_length, check_factor("lse_scale", lse_scale), mid_out, mid_lse,
+            plan.num_splits, plan.head_tiles,
         )  # fmt: skip
     return {"head_tiles": plan.head_tiles, "num_splits": plan.num_splits, "chunks_per_block": plan.chunks_per_block}
 
@@ -104,24 +107,26 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_prefill(
 
     Returns the plan that ran: ``{"head_tiles", "num_ctas"}``, with one block per (token, head block).
     """
-    if torch.compiler.is_compiling() or not _is_plain(q):
-        sizes = _constant_sizes(q, indices, extra_indices)
-        plan = _trace_prefill_plan(q.device, sizes, head_tiles)
-        torch.ops.cake_tune.sparse_mla_prefill(
-            q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices,
-            extra_topk_length, lse_scale, plan.head_tiles,
+    sizes = sizes_of(q, indices, extra_indices)
+    if runs_now(q):
+        plan = plan_prefill(q.device, sizes, head_tiles)
+        _run(
+            plan, sizes, q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache,
+            extra_indices, extra_topk_length, lse_scale, None, None,
         )  # fmt: skip
     else:
-        plan = _run(
-            lambda sizes: plan_prefill(q.device, sizes, head_tiles),
-            q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices,
-            extra_topk_length, lse_scale,
+        sizes = _constant(sizes)
+        plan = _trace_prefill_plan(q.device, sizes, head_tiles)
+        torch.ops.cake_tune.sparse_mla_prefill(
+            q, kv_cache, indices, output, out_lse, check_factor("sm_scale", sm_scale), topk_length, attn_sink,
+            extra_kv_cache, extra_indices, extra_topk_length, check_factor("lse_scale", lse_scale), plan.head_tiles,
         )  # fmt: skip
-    return {"head_tiles": plan.head_tiles, "num_ctas": q.shape[0] * head_blocks(q.shape[1], plan.head_tiles)}
+    return {"head_tiles": plan.head_tiles, "num_ctas": sizes[0] * head_blocks(sizes[1], plan.head_tiles)}
 
 
 def _run(
-    make_plan: Callable[[Sizes], Plan],
+    plan: Plan,
+    sizes: Sizes,
     q: Tensor,
     kv_cache: Tensor,
     indices: Tensor,
@@ -134,53 +139,29 @@ def _run(
     extra_indices: Tensor | None,
     extra_topk_length: Tensor | None,
     lse_scale: float,
-    mid_out: Tensor | None = None,
-    mid_lse: Tensor | None = None,
-) -> Plan:
-    """Check, plan and launch; the plan is made between the checks of the shape and those of the tensors."""
-    sizes = sizes_of(q, indices, extra_indices)
+    mid_out: Tensor | None,
+    mid_lse: Tensor | None,
+) -> None:
+    """Check and launch a call whose shape is checked and whose plan is made."""
+    num_tokens, num_heads, topk, extra_topk = sizes
+    num_splits = plan.num_splits
+    if num_splits == 1:
+        mid_out = mid_lse = None
+    cache = parse_cache("kv_cache", kv_cache)
     extra_cache = parse_extra(extra_kv_cache, extra_indices, extra_topk_length)
-    plan = make_plan(sizes)
-    splits = plan.num_splits > 1
+    sm_scale, lse_scale = check_factor("sm_scale", sm_scale), check_factor("lse_scale", lse_scale)
     call = AttentionCall(
-        plan.kernel,
-        q,
-        parse_cache("kv_cache", kv_cache),
-        indices,
-        output,
-        out_lse,
-        check_factor("sm_scale", sm_scale),
-        check_factor("lse_scale", lse_scale),
-        topk_length,
-        attn_sink,
-        extra_cache,
-        extra_indices,
-        extra_topk_length,
-        mid_out if splits else None,
-        mid_lse if splits else None,
-        *sizes,
-        plan.head_tiles,
-        plan.num_splits,
-        plan.chunks_per_block,
-    )
+        plan.kernel, q, cache, indices, output, out_lse, sm_scale, lse_scale, topk_length, attn_sink, extra_cache,
+        extra_indices, extra_topk_length, mid_out, mid_lse, num_tokens, num_heads, topk, extra_topk, plan.head_tiles,
+        num_splits, plan.chunks_per_block,
+    )  # fmt: skip
     check_call(call)
     launch(call)
-    return plan
 
 
-def _is_plain(q: Tensor) -> bool:
-    """True unless a tensor without data or of a subclass, a dispatch mode or a function transform is at work."""
-    return (
-        type(q) is Tensor
-        and not q.is_meta
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
-    )
-
-
-def _constant_sizes(q: Tensor, indices: Tensor, extra_indices: Tensor | None) -> Sizes:
+def _constant(sizes: Sizes) -> Sizes:
     """The sizes as constants of the traced program: ``operator.index`` makes tracing specialise on them."""
-    num_tokens, num_heads, topk, extra_topk = sizes_of(q, indices, extra_indices)
+    num_tokens, num_heads, topk, extra_topk = sizes
     return operator.index(num_tokens), operator.index(num_heads), operator.index(topk), operator.index(extra_topk)
 
 
@@ -207,10 +188,10 @@ def _decode_op(
     num_splits: int,
     head_tiles: int,
 ) -> None:
+    sizes = sizes_of(q, indices, extra_indices)
     _run(
-        lambda sizes: plan_decode(q.device, sizes, num_splits, num_splits, head_tiles),
-        q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices,
-        extra_topk_length, lse_scale, mid_out, mid_lse,
+        plan_decode(q.device, sizes, num_splits, num_splits, head_tiles), sizes, q, kv_cache, indices, output, out_lse,
+        sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices, extra_topk_length, lse_scale, mid_out, mid_lse,
     )  # fmt: skip
 
 
@@ -230,10 +211,10 @@ def _prefill_op(
     lse_scale: float,
     head_tiles: int,
 ) -> None:
+    sizes = sizes_of(q, indices, extra_indices)
     _run(
-        lambda sizes: plan_prefill(q.device, sizes, head_tiles),
-        q, kv_cache, indices, output, out_lse, sm_scale, topk_length, attn_sink, extra_kv_cache, extra_indices,
-        extra_topk_length, lse_scale,
+        plan_prefill(q.device, sizes, head_tiles), sizes, q, kv_cache, indices, output, out_lse, sm_scale, topk_length,
+        attn_sink, extra_kv_cache, extra_indices, extra_topk_length, lse_scale, None, None,
     )  # fmt: skip
 
 

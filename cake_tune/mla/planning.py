@@ -1,10 +1,13 @@
 """From a caller's overrides to a plan that can run: explicit values are checked and resolved, the rest is looked up."""
 
+from functools import lru_cache
+
 import torch
 
 from cake_tune.errors import ContractError
 from cake_tune.mla.call import Sizes
 from cake_tune.mla.device import device_of
+from cake_tune.mla.scalars import as_integer, check_integer
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.registry import table_for
 from cake_tune.planner.shape import (
@@ -23,21 +26,24 @@ def plan_decode(
 ) -> Plan:
     """The decode plan for a valid shape; ``num_splits`` and ``head_tiles`` override what the table in force says.
 
-    Raises ``ContractError`` for an override that cannot run and for a ``max_splits`` below what the shape needs.
+    Raises ``ContractError`` for an override that cannot run, and for a ``max_splits`` below what the shape needs, also
+    where ``num_splits`` leaves it nothing to bound.
     """
     num_tokens, num_heads, topk, extra_topk = sizes
-    if head_tiles is not None:
-        _check_tiles(head_tiles, decode_tiles(num_heads), num_heads)
     chunks = num_chunks(topk, extra_topk)
+    if head_tiles is not None:
+        head_tiles = _check_tiles(head_tiles, decode_tiles(num_heads), num_heads)
     if num_splits is not None:
         splits, cpb = _resolve(chunks, num_splits)
-        if head_tiles is not None:
-            return Plan("decode", head_tiles, splits, cpb)
-    elif max_splits * MAX_CHUNKS_PER_BLOCK < chunks:
+    if type(max_splits) is not int or max_splits < 1:
+        max_splits = check_integer("max_splits", max_splits)
+    if max_splits * MAX_CHUNKS_PER_BLOCK < chunks:
         raise ContractError(
             f"max_splits: expected at least ceil({chunks} chunks / {MAX_CHUNKS_PER_BLOCK}) = "
             f"{-(-chunks // MAX_CHUNKS_PER_BLOCK)} for topk {topk} + {extra_topk}, got {max_splits}"
         )
+    if num_splits is not None and head_tiles is not None:
+        return _decode_plan(head_tiles, splits, cpb)
     here = device_of(device)
     table, _ = table_for(here)
     plan = decide(
@@ -51,7 +57,7 @@ def plan_decode(
         head_tiles=head_tiles,
         kernel="decode",
     ).plan
-    return plan if num_splits is None else Plan("decode", plan.head_tiles, splits, cpb)
+    return plan if num_splits is None else _decode_plan(plan.head_tiles, splits, cpb)
 
 
 def plan_prefill(device: torch.device, sizes: Sizes, head_tiles: int | None) -> Plan:
@@ -67,8 +73,7 @@ def plan_prefill(device: torch.device, sizes: Sizes, head_tiles: int | None) -> 
             f"got {chunks} (topk {topk} + {extra_topk})"
         )
     if head_tiles is not None:
-        _check_tiles(head_tiles, prefill_tiles(num_heads, chunks), num_heads)
-        return Plan("prefill", head_tiles, 1, chunks)
+        return Plan("prefill", _check_tiles(head_tiles, prefill_tiles(num_heads, chunks), num_heads), 1, chunks)
     here = device_of(device)
     table, _ = table_for(here)
     return decide(
@@ -82,10 +87,14 @@ def plan_prefill(device: torch.device, sizes: Sizes, head_tiles: int | None) -> 
     ).plan
 
 
+@lru_cache(maxsize=1024)
+def _decode_plan(head_tiles: int, num_splits: int, chunks_per_block: int) -> Plan:
+    """Kept, as making one takes as long as finding one in a table."""
+    return Plan("decode", head_tiles, num_splits, chunks_per_block)
+
+
 def _resolve(chunks: int, num_splits: int) -> tuple[int, int]:
-    if not isinstance(num_splits, int) or num_splits < 1:
-        raise ContractError(f"num_splits: expected an integer >= 1, got {num_splits!r}")
-    splits, cpb = resolve_splits(chunks, num_splits)
+    splits, cpb = resolve_splits(chunks, check_integer("num_splits", num_splits))
     if cpb > MAX_CHUNKS_PER_BLOCK:
         raise ContractError(
             f"num_splits: expected at most {MAX_CHUNKS_PER_BLOCK} chunks per block, "
@@ -94,8 +103,9 @@ def _resolve(chunks: int, num_splits: int) -> tuple[int, int]:
     return splits, cpb
 
 
-def _check_tiles(head_tiles: int, available: tuple[int, ...], num_heads: int) -> None:
-    if not isinstance(head_tiles, int) or head_tiles not in available:
-        raise ContractError(
-            f"head_tiles: expected one of {', '.join(map(str, available))} for {num_heads} heads, got {head_tiles!r}"
-        )
+def _check_tiles(head_tiles: int, available: tuple[int, ...], num_heads: int) -> int:
+    tiles = as_integer(head_tiles)
+    if tiles is None or tiles not in available:
+        listed = ("one of " if len(available) > 1 else "") + ", ".join(map(str, available))
+        raise ContractError(f"head_tiles: expected {listed} for {num_heads} heads, got {head_tiles!r}")
+    return tiles

@@ -5,6 +5,7 @@ is ``E4M3(amax / 6)``, saturated to 448, and the codes are ``E2M1(x / scale)``, 
 codes.
 """
 
+import math
 from itertools import pairwise
 from typing import Literal
 
@@ -23,6 +24,9 @@ from cake_tune.mla.cache import (
     CachePages,
     parse_cache,
 )
+from cake_tune.mla.checks import describe
+from cake_tune.mla.eager import runs_now
+from cake_tune.mla.memory import cache_span, check_aligned, check_apart, span
 
 E4M3_MAX = 448.0
 E2M1_MAX = 6.0
@@ -50,32 +54,29 @@ def nvfp4_quantize_append_sparse_mla_cache(latent_kv: Tensor, slot_mapping: Tens
     ``latent_kv`` is contiguous BF16 ``[rows, 512]`` and ``slot_mapping`` 1-D int32 or int64 with one slot,
     ``page * page_size + row``, per row. Negative and out-of-range slots are padding and are ignored; where a slot
     repeats the lowest row wins. ``cache`` is any cache view; only the addressed rows change. On a GPU the call
-    synchronises. Raises ``ContractError`` on other input. Same behaviour as ``flashinfer.mla``'s function of this name.
+    synchronises. Raises ``ContractError`` on other input, a misaligned cache, or one that shares memory with the rest.
+    Same behaviour as ``flashinfer.mla``'s function of this name.
     """
-    rows = latent_kv.shape[0] if latent_kv.dim() == 2 else -1
-    _check_latent(latent_kv, rows >= 0, "[rows, 512]")
-    if slot_mapping.dtype not in (torch.int32, torch.int64) or slot_mapping.shape != (rows,):
-        raise ContractError(
-            f"slot_mapping: expected int32 or int64 of shape [{rows}], "
-            f"got {slot_mapping.dtype} of shape {list(slot_mapping.shape)}"
-        )
-    for name, tensor in (("slot_mapping", slot_mapping), ("cache", cache)):
-        if tensor.device != latent_kv.device:
-            raise ContractError(f"{name}: expected device {latent_kv.device} (latent_kv's), got {tensor.device}")
-    parse_cache("cache", cache)
+    _check_append(latent_kv, slot_mapping, cache)
     torch.ops.cake_tune.nvfp4_append_sparse_mla_cache(latent_kv, slot_mapping, cache)
 
 
 def dequantize_sparse_mla_cache(cache: Tensor) -> Tensor:
-    """The latents of a whole cache: BF16 ``[num_pages, page_size, 512]``, exact (E2M1 times E4M3 fits BF16)."""
+    """The latents of a whole cache: BF16 ``[num_pages, page_size, 512]``, exact (E2M1 times E4M3 fits BF16).
+
+    ``cache`` is any cache view; raises ``ContractError`` on one that the op would refuse.
+    """
     pages = parse_cache("cache", cache)
+    if runs_now(cache):
+        check_aligned("cache", cache.data_ptr())
     data, scales = pages.data_rows(), pages.scale_rows()[..., :SCALES].contiguous()
     codes = data[..., :CODE_BYTES]
     nibbles = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)
     values = torch.tensor((*E2M1_VALUES, *(-v for v in E2M1_VALUES)), device=cache.device)
     groups = values[nibbles.int()].view(*scales.shape, GROUP)
     nope = groups * scales.view(torch.float8_e4m3fn).float().unsqueeze(-1)
-    rope = data[..., CODE_BYTES:].contiguous().view(torch.bfloat16)
+    # A copy even of a single row: a view may start where no BF16 number can.
+    rope = data[..., CODE_BYTES:].clone(memory_format=torch.contiguous_format).view(torch.bfloat16)
     return torch.cat((nope.flatten(-2).bfloat16(), rope), dim=-1)
 
 
@@ -120,12 +121,16 @@ def _(latents: Tensor) -> Tensor:
 
 @torch.library.custom_op("cake_tune::nvfp4_append_sparse_mla_cache", mutates_args=("cache",))
 def _append(latents: Tensor, slots: Tensor, cache: Tensor) -> None:
-    pages = parse_cache("cache", cache)
-    rows, slots = _winners(slots.long(), pages)
-    data, scales = quantize_rows(latents[rows])
-    page, row = slots // pages.page_size, slots % pages.page_size
-    pages.data_rows()[page, row] = data
-    pages.scale_rows()[page, row] = scales
+    pages = _check_append(latents, slots, cache)
+    place = cache_span(pages)
+    check_aligned("cache", place[0])
+    check_apart({"cache": place}, {"latent_kv": span(latents), "slot_mapping": span(slots)})
+    with torch.inference_mode():  # where a cache made in one may be written too
+        rows, slots = _winners(slots.long(), pages)
+        data, scales = quantize_rows(latents[rows])
+        page, row = slots // pages.page_size, slots % pages.page_size
+        pages.data_rows()[page, row] = data
+        pages.scale_rows()[page, row] = scales
 
 
 @_append.register_fake
@@ -142,19 +147,39 @@ def _winners(slots: Tensor, pages: CachePages) -> tuple[Tensor, Tensor]:
     return rows[order[first]], ordered[first]
 
 
+def _check_append(latent_kv: Tensor, slot_mapping: Tensor, cache: Tensor) -> CachePages:
+    """The pages of ``cache``; ``ContractError`` where anything but memory is wrong."""
+    _check_latent(latent_kv, "[rows, 512]", (2,))
+    rows, device = latent_kv.shape[0], latent_kv.device
+    if (
+        not isinstance(slot_mapping, Tensor)
+        or slot_mapping.dtype not in (torch.int32, torch.int64)
+        or slot_mapping.shape != (rows,)
+    ):
+        raise ContractError(f"slot_mapping: expected int32 or int64 of shape [{rows}], got {describe(slot_mapping)}")
+    pages = parse_cache("cache", cache)
+    for name, tensor in (("slot_mapping", slot_mapping), ("cache", cache)):
+        if tensor.device != device:
+            raise ContractError(f"{name}: expected device {device} (latent_kv's), got {tensor.device}")
+    return pages
+
+
 def _latent_pages(latent_kv: Tensor) -> tuple[int, int]:
-    shape = latent_kv.shape
-    heads_axis = len(shape) == 4 and 1 in shape[1:3]
-    _check_latent(latent_kv, len(shape) == 3 or heads_axis, "[num_pages, page_size, 512] (a head axis of 1 is allowed)")
-    page_size = shape[1] if len(shape) == 3 else shape[1] * shape[2]
+    expected = "[num_pages, page_size, 512] (a head axis of 1 is allowed)"
+    _check_latent(latent_kv, expected, (3, 4))
+    num_pages, *tokens, _ = latent_kv.shape
+    page_size = math.prod(tokens)
+    if len(tokens) == 2 and 1 not in tokens:
+        raise ContractError(f"latent_kv: expected shape {expected}, got {list(latent_kv.shape)}")
     if page_size < 1:
-        raise ContractError(f"latent_kv: expected at least one token per page, got shape {list(shape)}")
-    return shape[0], page_size
+        raise ContractError(f"latent_kv: expected at least one token per page, got shape {list(latent_kv.shape)}")
+    return num_pages, page_size
 
 
-def _check_latent(latent_kv: Tensor, rank_fits: bool, expected: str) -> None:
-    if not rank_fits or latent_kv.shape[-1] != HEAD_DIM:
+def _check_latent(latent_kv: Tensor, expected: str, ranks: tuple[int, ...]) -> None:
+    if not isinstance(latent_kv, Tensor):
+        raise ContractError(f"latent_kv: expected a tensor of shape {expected}, got {describe(latent_kv)}")
+    if latent_kv.dim() not in ranks or latent_kv.shape[-1] != HEAD_DIM:
         raise ContractError(f"latent_kv: expected shape {expected}, got {list(latent_kv.shape)}")
     if latent_kv.dtype is not torch.bfloat16 or not latent_kv.is_contiguous():
-        contiguity = "contiguous" if latent_kv.is_contiguous() else "non-contiguous"
-        raise ContractError(f"latent_kv: expected contiguous torch.bfloat16, got {contiguity} {latent_kv.dtype}")
+        raise ContractError(f"latent_kv: expected contiguous torch.bfloat16, got {describe(latent_kv)}")

@@ -192,6 +192,27 @@ def scratch_beyond_the_plan_is_left_alone(device: str, kernel: str) -> None:
 
 
 @edge
+def inference_mode_changes_nothing(device: str, kernel: str) -> None:
+    """Made and called inside it, made inside and called outside, made outside and called inside: the same bits."""
+    case = replace(_base(kernel), extra_topk=100, sink="finite", lengths="random", mask="random")
+    plain = make_inputs(case, device)
+    expected = _run(case, plain)
+    with torch.inference_mode():
+        inputs = make_inputs(case, device)
+        answers = [_run(case, inputs), _run(case, plain)]
+        inputs.poison()
+    run_case(case, inputs)
+    with torch.no_grad():
+        run_case(case, inputs)
+    answers.append((inputs.output, inputs.out_lse))
+    plain.q.requires_grad_()
+    answers.append(_run(case, plain))
+    for answer in answers:
+        for got, wanted in zip(answer, expected, strict=True):
+            assert torch.equal(got, wanted)
+
+
+@edge
 def partials_are_those_of_their_chunks(device: str, kernel: str) -> None:
     """Split n holds chunk n: chunks count 64 candidates, main before extra, each cache's tail padded for itself."""
     if kernel == "prefill":

@@ -11,6 +11,11 @@ from cake_tune.mla import (
 PAGES, PAGE_SIZE = 4, 64
 OPS = {"decode": cake_sparse_mla_sm120_dsv4_nvfp4_decode, "prefill": cake_sparse_mla_sm120_dsv4_nvfp4_prefill}
 
+ORDER = (
+    "q", "kv_cache", "indices", "output", "out_lse", "sm_scale", "topk_length", "attn_sink", "extra_kv_cache",
+    "extra_indices", "extra_topk_length", "lse_scale", "mid_out", "mid_lse", "num_splits", "head_tiles",
+)  # fmt: skip
+
 
 def valid_arguments(kernel="decode", num_tokens=2, num_heads=32, topk=130, **changes):
     """Keyword arguments of a call with everything in it: two splits, an extra cache, lengths and a sink."""
@@ -42,3 +47,9 @@ def valid_arguments(kernel="decode", num_tokens=2, num_heads=32, topk=130, **cha
 def call(kernel="decode", **arguments):
     """Call the op with keyword arguments alone."""
     return OPS[kernel](**arguments)
+
+
+def op_arguments(**arguments):
+    """The same as positional arguments of the custom op."""
+    arguments = {"lse_scale": 1.0} | arguments
+    return tuple(arguments[name] for name in ORDER if name in arguments)

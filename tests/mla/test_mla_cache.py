@@ -1,11 +1,18 @@
 """Finding a token's bytes in any view of a pool."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from mla_arguments import OPS, call, valid_arguments
 
 from cake_tune.errors import ContractError
+from cake_tune.mla import (
+    dequantize_sparse_mla_cache,
+    nvfp4_quantize_append_sparse_mla_cache,
+    nvfp4_quantize_pack_sparse_mla_cache,
+)
 from cake_tune.mla.cache import byte_view, parse_cache
 
 
@@ -62,11 +69,52 @@ def test_an_empty_pool_has_no_bytes():
     assert cache.windows(0, 224, torch.uint8).shape == (0, 224)
 
 
-def test_pages_beyond_two_to_the_31_bytes_are_addressed():
-    """Offsets are 64-bit: a pool of 3 GB, of which only the pages looked at exist."""
+@pytest.mark.parametrize("kernel", OPS)
+def test_pages_beyond_two_to_the_31_bytes_are_read(kernel):
+    """Offsets are 64-bit: candidates in the last page of a pool of 3 GB, of which only that page is ever touched."""
+    page_size, num_pages = 64, 12
     stride = 1 << 28
-    view = torch.empty_strided((12, 1, 384), (stride, 384, 1), dtype=torch.uint8, device="meta")
-    assert parse_cache("kv_cache", view).span_bytes == 11 * stride + 384 > 1 << 31
+    pool = torch.empty((num_pages - 1) * stride + page_size * 384, dtype=torch.uint8)
+    cache = pool.as_strided((num_pages, page_size, 384), (stride, 384, 1))
+    latents = torch.randn(page_size, 512, generator=torch.Generator().manual_seed(5)).bfloat16()
+    last = (num_pages - 1) * page_size + torch.arange(page_size)
+    nvfp4_quantize_append_sparse_mla_cache(latents, last, cache)
+    small = nvfp4_quantize_pack_sparse_mla_cache(latents.view(1, page_size, 512))
+    answers = []
+    for kv_cache, slots in ((cache, last), (small, torch.arange(page_size))):
+        arguments = valid_arguments(kernel, kv_cache=kv_cache, indices=slots.int().repeat(2, 1), topk_length=None)
+        call(kernel, **arguments)
+        answers.append((arguments["output"], arguments["out_lse"]))
+    assert (num_pages - 1) * stride > 1 << 31
+    for far, near in zip(*answers, strict=True):
+        assert torch.equal(far, near)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+def test_a_storage_may_start_at_an_odd_address(kernel):
+    """Memory of another library, cut to where it is aligned: torch counts the cut from the storage's odd start."""
+    arguments = valid_arguments(kernel)
+    packed = arguments["kv_cache"]
+    memory = np.zeros(packed.nbytes + 32, dtype=np.uint8)[1:]
+    storage = torch.from_numpy(memory)
+    offset = -storage.data_ptr() % 16
+    cache = storage[offset : offset + packed.nbytes].view(packed.shape)
+    assert cache.storage_offset() % 2 and cache.data_ptr() % 16 == 0
+    cache.copy_(packed)
+    call(kernel, **arguments)
+    expected = arguments["output"].clone()
+    call(kernel, **(arguments | {"kv_cache": cache, "output": arguments["output"].zero_()}))
+    assert torch.equal(arguments["output"], expected)
+
+
+def test_dequantize_reads_a_single_row_at_an_odd_offset():
+    """The one row that is a contiguous slice of its page."""
+    packed = nvfp4_quantize_pack_sparse_mla_cache(torch.randn(1, 1, 512).bfloat16())
+    storage = torch.from_numpy(np.zeros(384 + 32, dtype=np.uint8)[1:])
+    offset = -storage.data_ptr() % 16
+    cache = storage[offset : offset + 384].view(1, 1, 384)
+    cache.copy_(packed.view(1, 1, 384))
+    assert torch.equal(dequantize_sparse_mla_cache(cache), dequantize_sparse_mla_cache(packed))
 
 
 @pytest.mark.parametrize("strides", [(64 * 384, 400, 1), (64 * 384, 384, 2)])

@@ -1,24 +1,14 @@
 """The op as torch sees it: opcheck, torch.compile, fake tensors, dispatch modes."""
 
+import numpy as np
 import pytest
 import torch
-from mla_arguments import OPS, call, valid_arguments
+from mla_arguments import OPS, call, op_arguments, valid_arguments
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cake_tune.errors import ContractError
 from cake_tune.mla import nvfp4_quantize_append_sparse_mla_cache, nvfp4_quantize_pack_sparse_mla_cache
-
-ORDER = (
-    "q", "kv_cache", "indices", "output", "out_lse", "sm_scale", "topk_length", "attn_sink", "extra_kv_cache",
-    "extra_indices", "extra_topk_length", "lse_scale", "mid_out", "mid_lse", "num_splits", "head_tiles",
-)  # fmt: skip
-
-
-def op_arguments(kernel, **changes):
-    """The positional arguments of the custom op."""
-    arguments = valid_arguments(kernel, lse_scale=1.0, **changes)
-    return tuple(arguments[name] for name in ORDER if name in arguments)
 
 
 @pytest.mark.parametrize("kernel", OPS)
@@ -29,7 +19,7 @@ def test_opcheck(kernel, padded):
     if padded:
         changes["kv_cache"] = torch.zeros(4, 64 * 384 + 32, dtype=torch.uint8)[:, : 64 * 384].view(4, 1, 64, 384)
     op = getattr(torch.ops.cake_tune, f"sparse_mla_{kernel}").default
-    torch.library.opcheck(op, op_arguments(kernel, **changes))
+    torch.library.opcheck(op, op_arguments(**valid_arguments(kernel, **changes)))
 
 
 def test_opcheck_of_the_cache_ops():
@@ -118,9 +108,23 @@ def test_dispatch_modes_see_the_op(kernel):
 @pytest.mark.parametrize("kernel", OPS)
 def test_the_op_itself_is_checked(kernel):
     """Compiled programs get the contract's errors too, when they run."""
-    arguments = op_arguments(kernel, out_lse=torch.empty(2, 31))
+    arguments = op_arguments(**valid_arguments(kernel, out_lse=torch.empty(2, 31)))
     with pytest.raises(ContractError, match=r"^out_lse: expected"):
         getattr(torch.ops.cake_tune, f"sparse_mla_{kernel}")(*arguments)
+
+
+@pytest.mark.parametrize("kernel", OPS)
+def test_numbers_of_any_type_trace(kernel):
+    """NumPy's too, where no data is: what the dispatcher itself would not take."""
+    arguments = valid_arguments(kernel, sm_scale=np.float32(0.05), lse_scale=np.float64(2), head_tiles=np.int64(1))
+    meta = {k: v.to("meta") if isinstance(v, torch.Tensor) else v for k, v in arguments.items()}
+    assert call(kernel, **meta)["head_tiles"] == 1
+    call(kernel, **arguments)
+    expected = arguments["output"].clone()
+    call(kernel, **(arguments | {"sm_scale": float(np.float32(0.05)), "lse_scale": 2, "head_tiles": 1}))
+    assert torch.equal(arguments["output"], expected)
+    with pytest.raises(ContractError, match=r"^lse_scale: expected a finite number"):
+        call(kernel, **(meta | {"lse_scale": np.float32("nan")}))
 
 
 @pytest.mark.parametrize("kernel", OPS)

@@ -1,6 +1,8 @@
 """Every error of the contract: a ``ContractError`` that names the argument, what was expected and what came."""
 
+import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +10,6 @@ import torch
 from mla_arguments import OPS, PAGE_SIZE, PAGES, call, valid_arguments
 
 from cake_tune.errors import ContractError
-from cake_tune.mla import nvfp4_quantize_append_sparse_mla_cache, nvfp4_quantize_pack_sparse_mla_cache
 
 BF16 = torch.bfloat16
 NARROW = torch.empty(2, 32, 1024, dtype=BF16)[..., ::2]
@@ -63,6 +64,8 @@ BROKEN = [
     ("indices", torch.zeros(2, 2, 65, dtype=torch.int32), "expected shape [num_tokens, topk] or [num_tokens, 1, topk]"),
     ("indices", torch.zeros(2, 0, dtype=torch.int32), "expected topk >= 1, got 0"),
     ("indices", torch.zeros(2, 260, dtype=torch.int32)[:, ::2], "got non-contiguous torch.int32 [2, 130]"),
+    ("indices", torch.zeros(2, 130, dtype=torch.int32, device="meta"), "torch.int32 [2, 130] on cpu, got contiguous"),
+    ("indices", [[0] * 130] * 2, "expected shape [num_tokens, topk] or [num_tokens, 1, topk], got list"),
     ("output", torch.empty(2, 32, 512), "expected contiguous torch.bfloat16 [2, 32, 512] on cpu, got contiguous"),
     ("output", torch.empty(1, 32, 512, dtype=BF16), "expected contiguous torch.bfloat16 [2, 32, 512] on cpu"),
     ("output", NARROW, "expected contiguous torch.bfloat16 [2, 32, 512] on cpu, got non-contiguous"),
@@ -71,13 +74,26 @@ BROKEN = [
     ("out_lse", None, "expected contiguous torch.float32 [2, 32] on cpu, got None"),
     ("out_lse", torch.empty(2, 32, dtype=BF16), "expected contiguous torch.float32 [2, 32] on cpu"),
     ("out_lse", torch.empty(2, 32, 1), "expected contiguous torch.float32 [2, 32] on cpu"),
-    ("sm_scale", "1", "expected a float, got str"),
-    ("sm_scale", torch.tensor(1.0), "expected a float, got Tensor"),
-    ("lse_scale", None, "expected a float, got NoneType"),
+    ("out_lse", torch.empty(2, 32, device="meta"), "[2, 32] on cpu, got contiguous torch.float32 [2, 32] on meta"),
+    ("out_lse", torch.empty(2, 64)[:, ::2], "got non-contiguous torch.float32 [2, 32]"),
+    ("sm_scale", "1", "expected a real number, got '1'"),
+    ("sm_scale", torch.tensor(1.0), "expected a real number, got Tensor"),
+    ("sm_scale", True, "expected a real number, got True"),
+    ("sm_scale", 1j, "expected a real number, got 1j"),
+    ("sm_scale", math.inf, "expected a finite number below 2^127, got inf"),
+    ("sm_scale", 2.0**127, "expected a finite number below 2^127, got 1.7"),
+    ("sm_scale", Fraction(10**400), "expected a finite number below 2^127, got Fraction(1000"),
+    ("sm_scale", np.float32(math.nan), "expected a finite number below 2^127, got nan"),
+    ("lse_scale", None, "expected a real number, got None"),
+    ("lse_scale", np.bool_(True), "expected a real number, got"),
+    ("lse_scale", math.nan, "expected a finite number below 2^127, got nan"),
+    ("lse_scale", -math.inf, "expected a finite number below 2^127, got -inf"),
     ("topk_length", torch.ones(1, dtype=torch.int32), "expected contiguous 1-D torch.int32 of at least num_tokens = 2"),
     ("topk_length", torch.ones(2, dtype=torch.int64), "expected contiguous 1-D torch.int32 of at least num_tokens = 2"),
     ("topk_length", torch.ones(2, 1, dtype=torch.int32), "expected contiguous 1-D torch.int32"),
     ("topk_length", torch.ones(4, dtype=torch.int32)[::2], "got non-contiguous torch.int32 [2]"),
+    ("topk_length", torch.ones(2, dtype=torch.int32, device="meta"), "entries on cpu, got contiguous torch.int32 [2]"),
+    ("topk_length", [130, 130], "of at least num_tokens = 2 entries on cpu, got list"),
     ("attn_sink", torch.zeros(31), "expected contiguous 1-D torch.float32 of at least num_heads = 32 entries on cpu"),
     ("attn_sink", torch.zeros(32, dtype=BF16), "expected contiguous 1-D torch.float32 of at least num_heads = 32"),
     ("attn_sink", torch.zeros(32, device="meta"), "entries on cpu, got contiguous torch.float32 [32] on meta"),
@@ -88,15 +104,34 @@ BROKEN = [
     ("extra_indices", None, "expected a tensor beside extra_kv_cache (both or neither), got None"),
     ("extra_indices", torch.zeros(2, 0, dtype=torch.int32), "expected topk >= 1, got 0"),
     ("extra_indices", torch.zeros(3, 64, dtype=torch.int32), "expected contiguous torch.int32 [2, 64] on cpu"),
+    ("extra_indices", torch.zeros(2, 64), "expected contiguous torch.int32 [2, 64] on cpu, got contiguous torch.float"),
+    ("extra_indices", torch.zeros(2, 64, dtype=torch.int32, device="meta"), "torch.int32 [2, 64] on cpu, got"),
     ("extra_topk_length", torch.ones(1, dtype=torch.int32), "of at least num_tokens = 2 entries"),
+    ("extra_topk_length", torch.ones(2), "expected contiguous 1-D torch.int32"),
+    (
+        "extra_topk_length",
+        torch.ones(2, dtype=torch.int32, device="meta"),
+        "entries on cpu, got contiguous torch.int32",
+    ),
     ("head_tiles", 3, "expected one of 1, 2 for 32 heads, got 3"),
     ("head_tiles", 0, "expected one of 1, 2 for 32 heads, got 0"),
     ("head_tiles", "2", "expected one of 1, 2 for 32 heads, got '2'"),
+    ("head_tiles", True, "expected one of 1, 2 for 32 heads, got True"),
+    ("head_tiles", 1.0, "expected one of 1, 2 for 32 heads, got 1.0"),
 ]
 BROKEN_IN_DECODE = [
     ("num_splits", 0, "expected an integer >= 1, got 0"),
     ("num_splits", -1, "expected an integer >= 1, got -1"),
     ("num_splits", 1.5, "expected an integer >= 1, got 1.5"),
+    ("num_splits", 2.0, "expected an integer >= 1, got 2.0"),
+    ("num_splits", True, "expected an integer >= 1, got True"),
+    ("num_splits", np.float64(2), "expected an integer >= 1, got"),
+    ("num_splits", torch.tensor(2), "expected an integer >= 1, got Tensor"),
+    ("max_splits", None, "expected an integer >= 1, got None"),
+    ("max_splits", "4", "expected an integer >= 1, got '4'"),
+    ("max_splits", 2.5, "expected an integer >= 1, got 2.5"),
+    ("max_splits", True, "expected an integer >= 1, got True"),
+    ("max_splits", 0, "expected an integer >= 1, got 0"),
     ("mid_out", None, "expected scratch for a plan of 2 splits, got None"),
     ("mid_out", torch.empty(2, 32, 1, 512, dtype=BF16), "expected shape [2, 32, >= 2, 512] for a plan of 2 splits"),
     ("mid_out", torch.empty(64, 3, 512, dtype=BF16), "expected shape [2, 32, >= 2, 512] for a plan of 2 splits"),
@@ -108,6 +143,9 @@ BROKEN_IN_DECODE = [
     ("mid_lse", torch.empty(2, 32, 4), "expected contiguous torch.float32 [2, 32, 3] on cpu"),
     ("mid_lse", torch.empty(2, 32, 3, dtype=BF16), "expected contiguous torch.float32 [2, 32, 3] on cpu"),
     ("mid_lse", torch.empty(2, 32, 6)[..., ::2], "got non-contiguous torch.float32 [2, 32, 3]"),
+    ("mid_lse", torch.empty(2, 32, 3, device="meta"), "[2, 32, 3] on cpu, got contiguous torch.float32 [2, 32, 3] on"),
+    ("mid_out", torch.empty(2, 32, 3, 512, dtype=BF16, device="meta"), "[2, 32, 3, 512] on cpu, got contiguous"),
+    ("mid_out", [0], "expected shape [2, 32, >= 2, 512] for a plan of 2 splits, got list"),
 ]
 EVERY = [("decode", *row) for row in BROKEN + BROKEN_IN_DECODE] + [("prefill", *row) for row in BROKEN]
 
@@ -146,9 +184,7 @@ def test_lengths_of_a_missing_cache_are_refused(kernel):
 
 def test_two_tiles_need_heads_for_them():
     """head_tiles 2 where the head count has no two-tile instance."""
-    refused(
-        "decode", "head_tiles", "expected one of 1 for 48 heads, got 2", **valid_arguments(num_heads=48, head_tiles=2)
-    )
+    refused("decode", "head_tiles", "expected 1 for 48 heads, got 2", **valid_arguments(num_heads=48, head_tiles=2))
 
 
 def test_decode_has_no_four_tiles():
@@ -173,6 +209,10 @@ def test_max_splits_below_what_the_shape_needs_is_refused():
     """33 chunks need three blocks."""
     arguments = valid_arguments(topk=2048, num_splits=None, head_tiles=None, max_splits=2)
     refused("decode", "max_splits", "expected at least ceil(33 chunks / 16) = 3", **arguments)
+    # Also where num_splits is given and leaves it nothing to decide.
+    for tiles in (None, 1):
+        arguments |= {"num_splits": 3, "head_tiles": tiles}
+        refused("decode", "max_splits", "expected at least ceil(33 chunks / 16) = 3", **arguments)
 
 
 def test_prefill_is_refused_eight_heads_and_seventeen_chunks():
@@ -221,44 +261,3 @@ def test_inputs_may_share_memory():
     arguments = valid_arguments()
     arguments["extra_kv_cache"] = arguments["kv_cache"]
     assert call(**arguments)["num_splits"] == 2
-
-
-LATENTS = torch.zeros(3, 512, dtype=BF16)
-SLOTS = torch.zeros(3, dtype=torch.int32)
-
-
-@pytest.mark.parametrize(
-    ("latents", "slots", "cache", "message"),
-    [
-        (LATENTS[:, :511], SLOTS, PAGED, "latent_kv: expected shape [rows, 512], got [3, 511]"),
-        (LATENTS.view(3, 1, 512), SLOTS, PAGED, "latent_kv: expected shape [rows, 512], got [3, 1, 512]"),
-        (LATENTS.float(), SLOTS, PAGED, "latent_kv: expected contiguous torch.bfloat16, got contiguous torch.float32"),
-        (LATENTS.expand(2, 3, 512)[:, 0], SLOTS[:2], PAGED, "latent_kv: expected contiguous torch.bfloat16, got non-"),
-        (LATENTS, SLOTS[:2], PAGED, "slot_mapping: expected int32 or int64 of shape [3], got torch.int32 of shape [2]"),
-        (LATENTS, SLOTS.float(), PAGED, "slot_mapping: expected int32 or int64 of shape [3], got torch.float32"),
-        (LATENTS, SLOTS.to("meta"), PAGED, "slot_mapping: expected device cpu (latent_kv's), got meta"),
-        (LATENTS, SLOTS, PAGED.to("meta"), "cache: expected device cpu (latent_kv's), got meta"),
-        (LATENTS, SLOTS, PAGED.view(4, 64, 2, 192), "cache: expected shape [num_pages, page_size, 384]"),
-    ],
-)
-def test_append_refuses(latents, slots, cache, message):
-    """Rows, slots and caches of the wrong kind."""
-    with pytest.raises(ContractError, match=re.escape(message)):
-        nvfp4_quantize_append_sparse_mla_cache(latents, slots, cache)
-
-
-@pytest.mark.parametrize(
-    ("latents", "layout", "message"),
-    [
-        (torch.zeros(2, 4, 512, dtype=BF16), "hnd", "kv_layout: expected 'HND' or 'NHD', got 'hnd'"),
-        (torch.zeros(2, 4, 512), "HND", "latent_kv: expected contiguous torch.bfloat16, got contiguous torch.float32"),
-        (torch.zeros(2, 4, 448, dtype=BF16), "HND", "latent_kv: expected shape [num_pages, page_size, 512]"),
-        (torch.zeros(2, 4, 2, 512, dtype=BF16), "HND", "latent_kv: expected shape [num_pages, page_size, 512]"),
-        (torch.zeros(2, 0, 512, dtype=BF16), "HND", "latent_kv: expected at least one token per page, got shape"),
-        (torch.zeros(4, 2, 512, dtype=BF16).transpose(0, 1), "HND", "latent_kv: expected contiguous torch.bfloat16"),
-    ],
-)
-def test_pack_refuses(latents, layout, message):
-    """Latents and layouts of the wrong kind."""
-    with pytest.raises(ContractError, match=re.escape(message)):
-        nvfp4_quantize_pack_sparse_mla_cache(latents, kv_layout=layout)

@@ -1,5 +1,6 @@
 """From overrides to plans: what is explicit holds, the rest comes from the table in force."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -53,6 +54,14 @@ def test_max_splits_bounds_the_table(sizes, max_splits):
     assert plan_decode(CPU, sizes, None, max_splits, None).num_splits <= max_splits
 
 
+def test_integers_of_any_type_are_integers():
+    """NumPy's too, and the plan that comes back holds Python's own."""
+    plan = plan_decode(CPU, (2, 32, 300, 0), np.int64(3), np.int32(8), np.int8(2))
+    assert plan == plan_decode(CPU, (2, 32, 300, 0), 3, 8, 2)
+    assert {type(plan.head_tiles), type(plan.num_splits), type(plan.chunks_per_block)} == {int}
+    assert plan_prefill(CPU, (2, 32, 300, 0), np.int64(2)) == plan_prefill(CPU, (2, 32, 300, 0), 2)
+
+
 def test_the_op_reports_the_plan():
     """What comes back is what was resolved, and scratch for it is asked for."""
     plan = call(**valid_arguments(num_splits=3))
@@ -64,14 +73,9 @@ def test_the_op_reports_the_plan():
 def test_a_gpu_without_its_kernel_says_so(monkeypatch):
     """The launch layer missing is the device's fault, and the message says what to install."""
 
-    class OnGpu:
-        type = "cuda"
-
-        def __str__(self):
-            return "cuda:0"
-
     class Query:
-        device = OnGpu()
+        is_cuda = True
+        device = "cuda:0"
 
     class Call:
         q = Query()
