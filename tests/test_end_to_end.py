@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cake_tune.host import cpu_device
 from cake_tune.journal.journal import read_journal
 from cake_tune.journal.run import RunDirectory
-from cake_tune.planner.host import cpu_device
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.table import load_table
 
@@ -102,7 +102,7 @@ PROBE = """
 import json
 import torch
 import cake_tune
-from cake_tune.planner.host import cpu_device
+from cake_tune.host import cpu_device
 sms = cpu_device().num_sms
 shape = dict(num_tokens=1, num_heads=16, topk=192)
 pages = torch.zeros(8, 64, 384, dtype=torch.uint8)

@@ -1,19 +1,14 @@
 """What a sweep can measure, one module each, loaded only when asked for by name."""
 
+from collections.abc import Iterable
 from importlib import import_module
 
 from cake_tune.backends.base import Backend, Session
 from cake_tune.errors import UsageError
+from cake_tune.measure.backend_names import BACKENDS
+from cake_tune.planner.shape import Plan
 
-__all__ = ["BACKENDS", "Backend", "Session", "get_backend"]
-
-BACKENDS = {
-    "cpu": "the op's CPU grid on this machine's cores",
-    "cuda": "the compiled kernels on the first visible GPU",
-    "simulated": "a made-up device with known best plans and seeded noise: no tensors, for trying things out",
-    "faults": "another backend with faults put in, as in faults:cpu:crash@decode/t1/s2 (verifies the sweep itself)",
-}
-"""Every backend, by name, with what it measures."""
+__all__ = ["BACKENDS", "Backend", "Session", "check_options", "get_backend"]
 
 
 def get_backend(name: str) -> Backend:
@@ -27,3 +22,14 @@ def get_backend(name: str) -> Backend:
         raise UsageError(f"backend: expected one of the following, got {name!r}: {known}")
     backend: Backend = import_module(f"cake_tune.backends.{kind}").create(configuration)
     return backend
+
+
+def check_options(backend: Backend, plans: Iterable[Plan]) -> None:
+    """Raise ``UsageError`` for build options that ``backend`` would not build: its times would not be theirs."""
+    unknown = {name for plan in plans for name, _ in plan.options} - backend.options
+    if unknown:
+        known = ", ".join(sorted(backend.options)) or "none"
+        raise UsageError(
+            f"plans.options: expected build options of the backend {backend.name} ({known}), "
+            f"got {', '.join(sorted(unknown))}"
+        )

@@ -29,7 +29,7 @@ class Session(Protocol):
         """Least microseconds that one call can honestly take (launch floor, or bytes over what the device moves)."""
 
     def check(self, plan: Plan) -> float:
-        """Run ``plan`` on poisoned outputs, compare with the reference, and return the relative error."""
+        """Run ``plan`` on poisoned outputs, compare every token with the reference, and return the relative error."""
 
     def sample(self, plan: Plan, count: int) -> list[float]:
         """``count`` samples of ``plan`` in microseconds per call, each the mean over calls on rotated inputs."""
@@ -43,6 +43,8 @@ class Backend(Protocol):
 
     name: str
     """As a spec names it, configuration included."""
+    options: frozenset[str]
+    """Names of the build options that its plans may have."""
 
     def device(self) -> Device:
         """The device that is measured; ``DeviceUnfitError`` if there is none."""

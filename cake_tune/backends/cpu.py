@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from cake_tune.backends.base import AfterLaunch, Session
 from cake_tune.errors import UsageError
+from cake_tune.host import cpu_device
 from cake_tune.measure.protocol import Protocol
-from cake_tune.planner.host import cpu_device
 from cake_tune.planner.shape import Device, Shape
-from cake_tune.planner.table import KernelIdentity
+from cake_tune.planner.table import FAMILY, KernelIdentity
 
 if TYPE_CHECKING:
     from cake_tune.backends.cpu_inputs import CachePools
@@ -25,6 +25,7 @@ class CpuBackend:
     """The CPU grid as a backend."""
 
     name = "cpu"
+    options: frozenset[str] = frozenset()
 
     def __init__(self, after_launch: AfterLaunch | None = None) -> None:
         self._after_launch = after_launch
@@ -36,7 +37,7 @@ class CpuBackend:
 
     def identity(self) -> KernelIdentity:
         """A hash of the op's sources; torch, which does the arithmetic, stands in the compiler's place."""
-        return KernelIdentity("dsv4-nvfp4", _source_hash(), f"torch {version('torch')}")
+        return KernelIdentity(FAMILY, _source_hash(), f"torch {version('torch')}")
 
     def start(self) -> None:
         """Import torch and the op."""

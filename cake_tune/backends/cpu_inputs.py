@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cake_tune.host import cpu_device
 from cake_tune.measure.protocol import Protocol
 from cake_tune.mla import nvfp4_quantize_pack_sparse_mla_cache
-from cake_tune.planner.host import cpu_device
 from cake_tune.planner.shape import Shape
 
 HEAD_DIM = 512
@@ -32,12 +32,25 @@ class Inputs:
     cache: Tensor
     """uint8 [pages, page_size, 384]."""
     indices: list[Tensor]
-    """int32 [T, topk] each, disjoint as far as the pool reaches."""
+    """int32 [T, topk] each; no slot is in two of them, or twice in one."""
     extra_cache: Tensor | None
     extra_indices: list[Tensor] | None
     lengths: Tensor | None
     extra_lengths: Tensor | None
     sink: Tensor | None
+    candidates: int
+    """Valid candidates of one call, those of all tokens and of both caches."""
+
+
+def check_memory(what: str, needed: int, share: int) -> None:
+    """Raise ``MemoryError`` if ``needed`` bytes for ``what`` are more than one part in ``share`` of the free memory.
+
+    The system itself promises more than there is, and ends the process that takes it at its word.
+    """
+    if "SC_AVPHYS_PAGES" in os.sysconf_names:
+        most = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // share
+        if needed > most:
+            raise MemoryError(f"{what}: expected at most {most} bytes (1/{share} of the free memory), got {needed}")
 
 
 class CachePools:
@@ -47,11 +60,15 @@ class CachePools:
         self._pools: dict[tuple[int, int, int], Tensor] = {}
 
     def get(self, page_size: int, slots: int, seed: int) -> Tensor:
-        """A pool of at least ``slots`` tokens in pages of ``page_size``; ``MemoryError`` if it is too large."""
-        num_pages = -(-slots // page_size)
+        """A pool of at least ``slots`` tokens in pages of ``page_size``; ``MemoryError`` if it is too large.
+
+        Sizes are rounded up, to four per doubling at least, so that shapes share them.
+        """
+        step = 1 << max(0, slots.bit_length() - 3)
+        num_pages = -(-(-(-slots // step) * step) // page_size)
         key = (page_size, num_pages, seed)
         if key not in self._pools:
-            _check_memory(num_pages * page_size * SLOT_BYTES)
+            check_memory("cache pool", num_pages * page_size * SLOT_BYTES, MEMORY_SHARE)
             while len(self._pools) > 1:
                 del self._pools[next(iter(self._pools))]
             self._pools[key] = _pool(page_size, num_pages, seed)
@@ -61,20 +78,22 @@ class CachePools:
 def make_inputs(shape: Shape, protocol: Protocol, seed: int, pools: CachePools) -> Inputs:
     """Inputs of ``shape`` from ``seed``.
 
-    Cold: between two uses of a slot, calls read at least ``cold_factor`` times the last-level cache of other slots.
+    Cold: no two calls in a row of as many as there are index sets share a slot, and together they read at least
+    ``cold_factor`` times the last-level cache. Only the caches' tokens are cold: query, output and scratch are those of
+    a call or a few before, and may be found in the cache, as the neighbouring layers of a model leave them.
     Warm: one index set, over and over.
     """
     random = torch.Generator().manual_seed(seed)
-    cold = _cold_slots(protocol)
+    lengths = _lengths(shape, shape.topk, random)
+    extra_lengths = _lengths(shape, shape.extra_topk, random) if shape.extra_topk else None
+    candidates = _valid(shape, shape.topk, lengths) + _valid(shape, shape.extra_topk, extra_lengths)
+    sets = -(-_cold_slots(protocol) // max(1, candidates)) if protocol.regime == "cold" else 1
 
     def side(page_size: int, width: int) -> tuple[Tensor, list[Tensor]]:
-        wanted = max(1, shape.num_tokens * width)
-        pool = pools.get(page_size, cold if protocol.regime == "cold" else max(wanted, DISTINCT_TOKENS), seed)
-        slots = pool.shape[0] * page_size
-        sets = max(1, slots // wanted) if protocol.regime == "cold" else 1
-        order = torch.randperm(slots, generator=random, dtype=torch.int32)
-        order = order.repeat(-(-wanted // slots))[: sets * wanted]
-        return pool, list(order[: sets * shape.num_tokens * width].view(sets, shape.num_tokens, width))
+        wanted = sets * shape.num_tokens * width
+        pool = pools.get(page_size, max(wanted, DISTINCT_TOKENS), seed)
+        order = torch.randperm(pool.shape[0] * page_size, generator=random, dtype=torch.int32)
+        return pool, list(order[:wanted].view(sets, shape.num_tokens, width).unbind())
 
     cache, indices = side(shape.page_size, shape.topk)
     extra_cache, extra_indices = side(shape.extra_page_size, shape.extra_topk) if shape.extra_topk else (None, None)
@@ -85,9 +104,10 @@ def make_inputs(shape: Shape, protocol: Protocol, seed: int, pools: CachePools) 
         indices=indices,
         extra_cache=extra_cache,
         extra_indices=extra_indices,
-        lengths=_lengths(shape, shape.topk, random),
-        extra_lengths=_lengths(shape, shape.extra_topk, random) if shape.extra_topk else None,
+        lengths=lengths,
+        extra_lengths=extra_lengths,
         sink=torch.randn(shape.num_heads, generator=random) if shape.sink else None,
+        candidates=candidates,
     )
 
 
@@ -98,6 +118,10 @@ def _lengths(shape: Shape, width: int, random: torch.Generator) -> Tensor | None
     lengths = torch.randint(width // 2, width + 1, (shape.num_tokens,), generator=random, dtype=torch.int32)
     lengths[:1] = width
     return lengths
+
+
+def _valid(shape: Shape, width: int, lengths: Tensor | None) -> int:
+    return shape.num_tokens * width if lengths is None else int(lengths.sum())
 
 
 def _cold_slots(protocol: Protocol) -> int:
@@ -111,10 +135,3 @@ def _pool(page_size: int, num_pages: int, seed: int) -> Tensor:
     latents = torch.randn(distinct, page_size, HEAD_DIM, generator=random).bfloat16()
     pages = nvfp4_quantize_pack_sparse_mla_cache(latents).squeeze(1)
     return pages[torch.randint(distinct, (num_pages,), generator=random)]
-
-
-def _check_memory(needed: int) -> None:
-    if "SC_AVPHYS_PAGES" in os.sysconf_names:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > free // MEMORY_SHARE:
-            raise MemoryError(f"inputs: expected a pool of {needed} bytes within a quarter of the {free} that are free")

@@ -19,6 +19,7 @@ class CudaBackend:
     """The first visible GPU as a backend."""
 
     name = "cuda"
+    options = frozenset({"qk", "variant"})
 
     def __init__(self, after_launch: AfterLaunch | None = None) -> None:
         self._after_launch = after_launch

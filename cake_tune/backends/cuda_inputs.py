@@ -57,15 +57,19 @@ class Inputs:
 def make_inputs(shape: Shape, protocol: Protocol, seed: int) -> Inputs:
     """Inputs of ``shape`` from ``seed``.
 
-    Cold: a pool is ``cold_factor`` times the L2 at least, and every slot of it is used before one is used again.
+    Cold: between two uses of a slot, at least ``cold_factor`` times the L2 of other slots are read. Only the caches'
+    tokens are cold: query, output and scratch are those of the call before, and may be found in the L2.
     Warm: a pool just as large as one call's candidates.
     """
     random = torch.Generator("cuda").manual_seed(seed)
 
     def ring(page_size: int, width: int) -> CandidateRing:
-        l2_bytes = device_of(torch.device("cuda")).l2_bytes
-        cold = int(protocol.cold_factor * l2_bytes) // SLOT_BYTES + 1
-        wanted = cold if protocol.regime == "cold" else shape.num_tokens * width
+        wanted = shape.num_tokens * width
+        if protocol.regime == "cold":
+            l2_bytes = device_of(torch.device("cuda")).l2_bytes
+            # Slots behind a token's length are handed out but not read.
+            unread = 2 if shape.lengths else 1
+            wanted = unread * (int(protocol.cold_factor * l2_bytes) // SLOT_BYTES + 1)
         return CandidateRing((shape.num_tokens, width), page_size, wanted, random)
 
     query = torch.randn(shape.num_tokens, shape.num_heads, HEAD_DIM, generator=random, device="cuda")

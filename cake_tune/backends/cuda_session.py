@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 
 from cake_tune.backends.base import AfterLaunch
+from cake_tune.backends.cuda import CudaBackend
 from cake_tune.backends.cuda_inputs import HEAD_DIM, Inputs, make_inputs
+from cake_tune.backends.gate import judge
 from cake_tune.cuda.options import build_options, chosen_options
-from cake_tune.errors import ContractError, WrongResultError
+from cake_tune.errors import ContractError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.mla import (
     cake_sparse_mla_sm120_dsv4_nvfp4_decode,
     cake_sparse_mla_sm120_dsv4_nvfp4_prefill,
-    check_accuracy,
     dequantize_sparse_mla_cache,
     nvfp4_quantize_pack_sparse_mla_cache,
     sparse_mla_reference,
@@ -29,8 +30,6 @@ LEAST_US = 0.5
 """An empty kernel in a graph takes longer on an H200 (0.57 us)."""
 PROBE_CALLS = 4
 MAX_CALLS = 400
-CHECKED_CANDIDATES = 1 << 17
-"""Candidates whose rows the float64 reference works out at most (but one token at least)."""
 
 
 @contextmanager
@@ -66,12 +65,11 @@ class CudaSession:
         self._replays: dict[Plan, _Replay] = {}
         self._start: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         self._end: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        checked = min(shape.num_tokens, max(1, CHECKED_CANDIDATES // (shape.topk + shape.extra_topk)))
-        self._checked = [(number + 1) * shape.num_tokens // checked - 1 for number in range(checked)]
         self._check_sets = self._new_sets(1)
+        self._references: dict[str, tuple[Tensor, Tensor]] = {}
 
     def check(self, plan: Plan) -> float:
-        """Compare tokens spread over the shape with the reference, and all others with the poison they started from."""
+        """Compare every token with the reference, which is worked out once per query mode."""
         for written in (self._output, self._lse, *self._scratch_of(plan)):
             written.fill_(math.nan)
         indices, extra_indices = self._check_sets
@@ -80,10 +78,7 @@ class CudaSession:
             reference = self._reference()
         if self._after_launch is not None:
             self._after_launch(plan, self._output)
-        error = check_accuracy(self._output[self._checked], self._lse[self._checked], *reference)
-        if bool(self._output.isnan().any()) or bool(self._lse.isnan().any()):
-            raise WrongResultError("output: expected every element to be written, found NaN")
-        return error
+        return judge(self._output, self._lse, *reference)
 
     def sample(self, plan: Plan, count: int) -> list[float]:
         """Each sample is one replay of about ``sample_us`` of calls, every call on candidates not read for a while."""
@@ -162,24 +157,28 @@ class CudaSession:
         return self._scratch[plan.num_splits]
 
     def _reference(self) -> tuple[Tensor, Tensor]:
-        """Of the checked tokens, on the query as the kernel in force uses it."""
-        query, (indices, extra_indices) = self._inputs.query[self._checked], self._check_sets
-        if chosen_options().qk == "nvfp4":
-            rows = query.view(1, -1, HEAD_DIM)
-            query = dequantize_sparse_mla_cache(nvfp4_quantize_pack_sparse_mla_cache(rows)).view_as(query)
-        optional = self._optional(None if extra_indices is None else extra_indices[0])
-        for name in ("topk_length", "extra_indices", "extra_topk_length"):
-            optional[name] = None if optional[name] is None else optional[name][self._checked]
-        return sparse_mla_reference(query, self._inputs.main.cache, indices[0][self._checked], SM_SCALE, **optional)
+        """On the query as the kernel in force uses it."""
+        mode = chosen_options().qk
+        if mode not in self._references:
+            query, (indices, extra_indices) = self._inputs.query, self._check_sets
+            if mode == "nvfp4":
+                rows = query.view(1, -1, HEAD_DIM)
+                query = dequantize_sparse_mla_cache(nvfp4_quantize_pack_sparse_mla_cache(rows)).view_as(query)
+            optional = self._optional(None if extra_indices is None else extra_indices[0])
+            self._references[mode] = sparse_mla_reference(
+                query, self._inputs.main.cache, indices[0], SM_SCALE, **optional
+            )
+        return self._references[mode]
 
 
 @contextmanager
 def _options_of(plan: Plan) -> Iterator[None]:
-    """The build options that ``plan`` names: qk and variant."""
+    """The build options that ``plan`` names, of those that the backend takes."""
     options = dict(plan.options)
-    unknown = options.keys() - {"qk", "variant"}
+    unknown = options.keys() - CudaBackend.options
     if unknown:
-        raise ContractError(f"options: expected qk or variant, got {', '.join(sorted(unknown))}")
+        known = " or ".join(sorted(CudaBackend.options))
+        raise ContractError(f"options: expected {known}, got {', '.join(sorted(unknown))}")
     with build_options(**options):
         yield
 

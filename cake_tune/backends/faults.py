@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from random import Random
 from typing import Any
 
 from cake_tune.backends.base import Backend, Session
@@ -95,10 +96,11 @@ class Faults:
         return next((kind for kind, pattern in self._rules if fnmatchcase(str(plan), pattern)), None)
 
     def tamper(self, plan: Plan, output: Any) -> None:
-        """Spoil the output of a plan that is to be wrong."""
+        """Spoil one element of the output of a plan that is to be wrong, anywhere, but always the same."""
         spoiled = {"wrong": 1e3, "nan": math.nan}.get(self.kind_of(plan) or "")
         if spoiled is not None:
-            output[-1] = spoiled
+            elements = output if isinstance(output, list) else output.view(-1)
+            elements[Random(str(plan)).randrange(len(elements))] = spoiled
 
 
 class FaultsBackend:
@@ -106,6 +108,7 @@ class FaultsBackend:
 
     def __init__(self, configuration: str, base: Backend, faults: Faults) -> None:
         self.name = f"faults:{configuration}"
+        self.options = base.options
         self._base = base
         self._faults = faults
 

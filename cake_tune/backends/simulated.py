@@ -13,7 +13,7 @@ from cake_tune.backends.base import AfterLaunch, Session
 from cake_tune.errors import UsageError, WrongResultError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Device, Plan, Shape, check_plan, head_blocks
-from cake_tune.planner.table import KernelIdentity
+from cake_tune.planner.table import FAMILY, KernelIdentity
 
 NUM_SMS = 24
 LAUNCH_US = 2.0
@@ -72,6 +72,7 @@ class SimulatedBackend:
     """The simulated device as a backend."""
 
     name = "simulated"
+    options: frozenset[str] = frozenset()
 
     def __init__(self, after_launch: AfterLaunch | None = None) -> None:
         self._after_launch = after_launch
@@ -83,7 +84,7 @@ class SimulatedBackend:
     def identity(self) -> KernelIdentity:
         """The constants are the kernel."""
         constants = (NUM_SMS, LAUNCH_US, CHUNK_US, SECOND_TILE, BLOCK_US, MERGE_US, MERGE_SPLIT_US, NOISE)
-        return KernelIdentity("dsv4-nvfp4", hashlib.sha256(repr(constants).encode()).hexdigest()[:16], "simulated")
+        return KernelIdentity(FAMILY, hashlib.sha256(repr(constants).encode()).hexdigest()[:16], "simulated")
 
     def start(self) -> None:
         """Nothing to load."""

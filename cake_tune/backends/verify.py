@@ -2,24 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from cake_tune.backends.base import Backend
-from cake_tune.errors import WrongResultError
+from cake_tune.backends.base import Backend, Session
+from cake_tune.errors import CakeTuneError, ContractError, DeviceUnfitError, WrongResultError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import HEAD_COUNTS, Plan, Shape, every_plan
 
 SEED = 20_260_101
 """Seed of the inputs: the same matrix on every machine."""
+UNTIMED = Protocol(regime="warm")
+"""Nothing is timed, so the inputs need not be larger than the caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One plan of one shape: the relative error of its output, or what was wrong with it."""
+    """One plan of one shape: the relative error of its output (status "ok"), or why there is none.
+
+    "wrong": it misses the accuracy; "oom": it does not fit the device; "invalid": the op refuses it.
+    """
 
     shape: Shape
     plan: Plan
-    error: float | None
-    wrong: str | None = None
+    status: Literal["ok", "wrong", "oom", "invalid"]
+    relative_error: float | None = None
+    failure: str | None = None
 
 
 def verification_shapes() -> list[Shape]:
@@ -35,11 +42,35 @@ def verification_shapes() -> list[Shape]:
 
 
 def verify(backend: Backend, shapes: list[Shape]) -> Iterator[Verdict]:
-    """Run every plan of ``shapes`` on ``backend`` once and judge it; a wrong result is a verdict, not an exception."""
+    """Run every plan of ``shapes`` on ``backend`` once and judge every token of its output.
+
+    What is wrong with a plan, or with the inputs of a shape, is a verdict. ``DeviceUnfitError`` if the backend cannot
+    start.
+    """
+    try:
+        backend.start()
+    except CakeTuneError:
+        raise
+    except Exception as error:
+        raise DeviceUnfitError(f"the backend does not start: {type(error).__name__}: {error}") from error
     for shape in shapes:
-        with backend.open(shape, Protocol(), SEED) as session:
-            for plan in every_plan(shape):
-                try:
-                    yield Verdict(shape, plan, session.check(plan))
-                except WrongResultError as error:
-                    yield Verdict(shape, plan, None, str(error))
+        plans = list(every_plan(shape))
+        try:
+            with backend.open(shape, UNTIMED, SEED) as session:
+                while plans:
+                    yield _verdict(session, shape, plans.pop(0))
+        except (MemoryError, ContractError) as error:
+            yield from (_failed(shape, plan, error) for plan in plans)
+
+
+def _verdict(session: Session, shape: Shape, plan: Plan) -> Verdict:
+    try:
+        return Verdict(shape, plan, "ok", session.check(plan))
+    except (WrongResultError, MemoryError, ContractError) as error:
+        return _failed(shape, plan, error)
+
+
+def _failed(shape: Shape, plan: Plan, error: Exception) -> Verdict:
+    if isinstance(error, MemoryError):
+        return Verdict(shape, plan, "oom", failure=str(error) or "out of memory")
+    return Verdict(shape, plan, "wrong" if isinstance(error, WrongResultError) else "invalid", failure=str(error))

@@ -1,5 +1,5 @@
 """``python -m cake_tune.cli``: the command without its script."""
 
-from cake_tune.cli.app import main
+from cake_tune.cli import main
 
 main()

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from cake_tune.cli import build, check, devices, emit, fit, plan, report, schema, sweep, verify
-from cake_tune.errors import CakeTuneError
+from cake_tune.errors import CakeTuneError, InterruptedSweep, SpecError, UsageError
 
 app = typer.Typer(
     name="cake-tune",
@@ -39,13 +39,32 @@ def options(
     """Calibrate the Cake SM120 NVFP4 sparse-MLA kernels: sweep, fit the crossovers, emit planner tables."""
 
 
-def main() -> None:
-    """Run the command line; every deliberate error is one message on stderr and its exit code."""
+def run() -> None:
+    """Run the command line; every deliberate error is one message on stderr and its exit code.
+
+    So is what the system refuses: a file that cannot be written, a full disk. A reader that hangs up is no error.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     try:
         app()
     except CakeTuneError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(_message(error), file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        if error.errno is None:  # not the system's word, but that of some code: a bug, or a broken installation
+            raise
+        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        print(f"error: {place}{error.strerror}", file=sys.stderr)
+        sys.exit(UsageError.exit_code)
+
+
+def _message(error: CakeTuneError) -> str:
+    """What is printed; lines about a spec start with their place, where editors look for it."""
+    if isinstance(error, SpecError):
+        return str(error)
+    return f"interrupted: {error}" if isinstance(error, InterruptedSweep) else f"error: {error}"

@@ -26,7 +26,7 @@ def devices() -> None:
 
 
 def _devices() -> Iterator[tuple[str, "Device"]]:
-    from cake_tune.planner.host import cpu_device
+    from cake_tune.host import cpu_device
 
     yield "cpu", cpu_device()
     import torch

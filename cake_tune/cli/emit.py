@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cake_tune.cli.arguments import RunArgument
+from cake_tune.cli.opened_run import opened_run
 from cake_tune.errors import UsageError
 
 
@@ -19,20 +20,20 @@ def emit(
 ) -> None:
     """Write the planner table that a run's journal gives."""
     from cake_tune.fit import check_table, table_of_run
-    from cake_tune.journal.run import RunDirectory
     from cake_tune.planner.registry import install_table
     from cake_tune.planner.table import save_table
+    from cake_tune.sweep.words import counted
 
-    directory = RunDirectory(run)
-    path = output or directory.table
-    if check:
+    if check and install:
+        raise UsageError("--install: expected without --check, which writes nothing")
+    with opened_run(run) as directory:
+        path = output or directory.table
+        if check:
+            check_table(directory, path)
+            typer.echo(f"{path}: is what {directory.journal} gives")
+            return
+        table = table_of_run(directory)
+        save_table(table, path)
+        typer.echo(f"{path}: {table.label}, {counted(len(table.exceptions), 'exception')}")
         if install:
-            raise UsageError("--install: expected without --check, which writes nothing")
-        check_table(directory, path)
-        typer.echo(f"{path}: is what {directory.journal} gives")
-        return
-    table = table_of_run(directory)
-    save_table(table, path)
-    typer.echo(f"{path}: {table.label}, {len(table.exceptions)} exceptions")
-    if install:
-        typer.echo(f"{install_table(table)}: now answers for {table.device.name}")
+            typer.echo(f"{install_table(table)}: now answers for {table.device.name}")

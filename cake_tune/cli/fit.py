@@ -3,12 +3,12 @@
 import typer
 
 from cake_tune.cli.arguments import RunArgument
+from cake_tune.cli.opened_run import opened_run
 
 
 def fit(run: RunArgument) -> None:
     """Fit a run's journal and print crossovers, moved constants, exceptions and regret; writes nothing."""
-    from cake_tune.journal.run import RunDirectory
     from cake_tune.report import fit_run, summary_lines
 
-    directory = RunDirectory(run)
-    typer.echo("\n".join(summary_lines(directory, fit_run(directory))))
+    with opened_run(run) as directory:
+        typer.echo("\n".join(summary_lines(fit_run(directory))))

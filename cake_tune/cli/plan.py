@@ -26,16 +26,23 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Show the plan for a shape, and why: measured, by rule, or extrapolated, and from which table."""
-    from cake_tune.planner.host import cpu_device
+    from cake_tune.host import cpu_device
+    from cake_tune.planner.environment import environment_table
     from cake_tune.planner.lookup import decide
     from cake_tune.planner.registry import table_for, use_table
-    from cake_tune.planner.shape import scratch_bytes
+    from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
+    from cake_tune.planner.shape import CHUNK, MAX_CHUNKS_PER_BLOCK, num_chunks, scratch_bytes
 
     if cpu and num_sms is not None:
         raise UsageError("--num-sms: expected without --cpu, whose workers are counted here")
     use_table(table)
     answers, _ = table_for(cpu_device() if cpu else None, num_sms)
     sms = cpu_device().num_sms if cpu else num_sms
+    if table is None and not cpu and num_sms is None and environment_table() is None:
+        typer.echo(f"no device and no table given: the answers are those of {answers.label}", err=True)
+    if num_chunks(topk, extra_topk) > MAX_CHUNKS_PER_BLOCK * DEFAULT_MAX_SPLITS:
+        most = CHUNK * MAX_CHUNKS_PER_BLOCK * DEFAULT_MAX_SPLITS
+        raise UsageError(f"--topk: expected at most {most} candidates with those of the extra cache, got {topk}")
     for tokens in num_tokens:
         decision = decide(
             answers, num_tokens=tokens, num_heads=num_heads, topk=topk, extra_topk=extra_topk, num_sms=sms
@@ -67,4 +74,5 @@ def _text(decision: "Decision") -> str:
     if plan.kernel == "prefill":
         return f"prefill, {tiles}"
     splits = "unsplit" if plan.num_splits == 1 else f"{plan.num_splits} splits"
-    return f"decode, {tiles}, {splits}, {plan.chunks_per_block} chunks per block"
+    chunks = f"{plan.chunks_per_block} chunk{'s' if plan.chunks_per_block > 1 else ''}"
+    return f"decode, {tiles}, {splits}, {chunks} per block"

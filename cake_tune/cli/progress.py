@@ -1,14 +1,16 @@
 """A sweep's progress: a bar on a terminal, plain lines elsewhere, or JSON lines for machines."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from cake_tune.journal.record import PointRecord
 from cake_tune.planner.shape import Shape
+from cake_tune.sweep.words import shape_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -18,18 +20,50 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_for(*, as_json: bool) -> Iterator["Progress"]:
-    """The progress that suits where output goes: JSON lines if asked for, a bar on a terminal, else plain lines."""
+    """The progress that suits where output goes: JSON lines if asked for, a bar on a terminal, else plain lines.
+
+    Whoever reads it may hang up: the sweep goes on without.
+    """
     if as_json:
-        yield JsonProgress()
+        yield Unheard(JsonProgress(), sys.stdout)
     elif sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
         with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
-            yield BarProgress(bar)
+            yield Unheard(BarProgress(bar), sys.stderr)
     else:
-        yield LineProgress()
+        yield Unheard(LineProgress(), sys.stderr)
+
+
+class Unheard:
+    """A progress that loses its stream, and nothing else, when that cannot be written: the journal is what counts."""
+
+    def __init__(self, progress: "Progress", stream: IO[str]) -> None:
+        self._progress = progress
+        self._stream = stream
+
+    def message(self, text: str) -> None:
+        """Something a person should know."""
+        self._try(lambda: self._progress.message(text))
+
+    def started(self, shape: Shape, done: int, total: int, seconds_left: float | None) -> None:
+        """A point starts."""
+        self._try(lambda: self._progress.started(shape, done, total, seconds_left))
+
+    def finished(self, record: PointRecord, done: int, total: int, seconds_left: float | None) -> None:
+        """A point is in the journal."""
+        self._try(lambda: self._progress.finished(record, done, total, seconds_left))
+
+    def _try(self, say: Callable[[], None]) -> None:
+        try:
+            say()
+        except OSError as error:
+            # All that comes later on this stream, the last lines of the command included, goes nowhere as well.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if self._stream is not sys.stderr:
+                print(f"nobody reads the events any more ({error.strerror}); the sweep goes on", file=sys.stderr)
 
 
 class JsonProgress:
@@ -87,7 +121,8 @@ class BarProgress:
 
     def started(self, shape: Shape, done: int, total: int, seconds_left: float | None) -> None:
         """A point starts."""
-        self._bar.update(self._task, completed=done, total=total, description=_name(shape), left=_left(seconds_left))
+        left = _left(seconds_left)
+        self._bar.update(self._task, completed=done, total=total, description=shape_text(shape), left=left)
 
     def finished(self, record: PointRecord, done: int, total: int, seconds_left: float | None) -> None:
         """A point is in the journal."""
@@ -96,19 +131,14 @@ class BarProgress:
             self.message(_outcome(record))
 
 
-def _name(shape: Shape) -> str:
-    extra = f"+{shape.extra_topk}" if shape.extra_topk else ""
-    return f"T={shape.num_tokens} H={shape.num_heads} topk={shape.topk}{extra}"
-
-
 def _outcome(record: PointRecord) -> str:
     times = {row.plan: row.median_us for row in record.rows}
     best = record.best
     if best is None:
-        return f"{_name(record.shape)}: {record.status}: {record.error or 'no plan has a time'}"
+        return f"{shape_text(record.shape)}: {record.status}: {record.error or 'no plan has a time'}"
     us = times.get(best)
     tied = f", tied with {len(record.tied) - 1}" if len(record.tied) > 1 else ""
-    return f"{_name(record.shape)}: {best}{f' {us:.1f} us' if us is not None else ''}{tied}"
+    return f"{shape_text(record.shape)}: {best}{f' {us:.1f} us' if us is not None else ''}{tied}"
 
 
 def _left(seconds: float | None) -> str:

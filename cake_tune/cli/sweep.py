@@ -1,18 +1,22 @@
 """``cake-tune sweep``: measure a spec's points, resume what was stopped, and optionally emit and report."""
 
 import json
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cake_tune.errors import PointsFailedError, UndecidedError
+from cake_tune.errors import InterruptedSweep, PointsFailedError, UndecidedError, WrongResultError
+
+RESULTS = Path("results")
 
 
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML sweep spec.", show_default=False)],
-    results: Annotated[Path, typer.Option("--results", help="Runs are RESULTS/<device>/<sweep>.")] = Path("results"),
+    results: Annotated[Path, typer.Option("--results", help="Runs are RESULTS/<device>/<sweep>.")] = RESULTS,
     emit: Annotated[bool, typer.Option("--emit", help="Then emit the table and write the report.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure every point again; old rows are set aside.")] = False,
     retry_failed: Annotated[
@@ -27,19 +31,29 @@ def sweep(
     from cake_tune.spec import load_spec
     from cake_tune.sweep import run_sweep
 
+    options = [name for name, on in (("--emit", emit), ("--retry-failed", retry_failed), ("--json", as_json)) if on]
+    resume = _command(spec, *([] if results == RESULTS else ["--results", str(results)]), *options)
     loaded = load_spec(spec)
     run = RunDirectory.of(results, get_backend(loaded.backend).device(), loaded.name)
-    with progress_for(as_json=as_json) as progress:
-        summary = run_sweep(loaded, run, fresh=fresh, retry_failed=retry_failed, progress=progress)
+    try:
+        with progress_for(as_json=as_json) as progress:
+            summary = run_sweep(loaded, run, fresh=fresh, retry_failed=retry_failed, progress=progress)
+    except InterruptedSweep as stopped:
+        if as_json:
+            _event("interrupted", run=str(run.path), done=stopped.done, total=stopped.total, resume=resume)
+        raise InterruptedSweep(stopped.done, stopped.total, resume) from None
     counts = {status: count for status, count in sorted(summary.counts.items()) if count}
     if as_json:
-        ended = {"event": "ended", "run": str(run.path), "total": summary.total, "counts": counts}
-        typer.echo(json.dumps({**ended, "seconds": round(summary.seconds, 1), "out_of_time": summary.out_of_time}))
+        left = {"resume": resume} if summary.out_of_time else {}
+        ended = {"seconds": round(summary.seconds, 1), "out_of_time": summary.out_of_time, **left}
+        _event("ended", run=str(run.path), total=summary.total, counts=counts, **ended)
     else:
         listed = ", ".join(f"{count} {status}" for status, count in counts.items()) or "none"
         typer.echo(f"{run.path}: {summary.done} of {summary.total} points: {listed} ({summary.seconds:.0f} s)")
         if summary.out_of_time:
-            typer.echo("the time budget is spent; the same command measures what is left", err=True)
+            typer.echo(f"the time budget is spent; measure what is left with: {resume}", err=True)
+    if summary.exit_code == WrongResultError.exit_code:
+        raise WrongResultError(f"{run.path}: no point has a plan with right results ({run.journal} says why)")
     if summary.exit_code == UndecidedError.exit_code:
         raise UndecidedError(f"{run.path}: no point has a winner ({run.journal} says why)")
     if emit:
@@ -47,6 +61,20 @@ def sweep(
     if summary.exit_code == PointsFailedError.exit_code:
         failed = summary.done - summary.decided
         raise PointsFailedError(f"{failed} of {summary.done} points have no winner ({run.journal} says why)")
+
+
+def _command(spec: Path, *options: str) -> str:
+    """The command that goes on with a sweep, ready for the shell. Never with ``--fresh``: that would start it anew."""
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        words = [sys.executable, "-m", "cake_tune.cli"]
+    else:
+        words = [program.name if shutil.which(program.name) == str(program) else str(program)]
+    return shlex.join([*words, "sweep", str(spec), *options])
+
+
+def _event(event: str, **fields: object) -> None:
+    typer.echo(json.dumps({"event": event, **fields}))
 
 
 def _emit(run: Path, *, quiet: bool) -> None:

@@ -39,7 +39,10 @@ def record_from_json(text: str) -> PointRecord:
     try:
         fields = json.loads(text)
         if fields["v"] != VERSION:
-            raise JournalError(f"journal line: expected version {VERSION}, got {fields['v']!r}")
+            raise JournalError(
+                f"journal line: expected version {VERSION}, got {fields['v']!r}: "
+                "another version of cake-tune wrote it; read it with that one, or move the file away"
+            )
         return PointRecord(
             key=fields["key"],
             shape=Shape(**fields["shape"]),
@@ -110,6 +113,7 @@ def _row_to_json(row: PlanRow) -> dict[str, Any]:
         "spread": _finite(row.spread),
         "visits": [_finite(visit) for visit in row.visits],
         "confirm": [_finite(visit) for visit in row.confirm],
+        "relative_error": _finite(row.relative_error),
         "error": row.error,
     }
 
@@ -122,5 +126,6 @@ def _row_from_json(fields: dict[str, Any]) -> PlanRow:
         spread=fields["spread"],
         visits=tuple(fields["visits"]),
         confirm=tuple(fields["confirm"]),
+        relative_error=fields.get("relative_error"),
         error=fields["error"],
     )

@@ -46,10 +46,13 @@ class Journal:
     def append(self, record: PointRecord) -> None:
         """Write ``record`` durably: when this returns, the line survives a crash of the process and of the machine."""
         line = frame(record_to_json(record))
-        written = self._file.write(line)
+        try:
+            written = self._file.write(line)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise JournalError(f"{self.path}: cannot append a record: {error.strerror or error}") from error
         if written != len(line):
             raise JournalError(f"{self.path}: wrote {written} of {len(line)} bytes (is the disk full?)")
-        os.fsync(self._file.fileno())
 
     def archive(self, keep: Collection[str] = ()) -> Path | None:
         """Set the file aside as ``journal-<date>.jsonl`` and go on with only the records whose key is in ``keep``.

@@ -10,7 +10,11 @@ from cake_tune.planner.shape import Plan, Shape
 
 Status = Literal["ok", "tied", "invalid", "oom", "crashed", "timeout", "too_slow", "unstable", "pruned", "wrong"]
 """ok: measured and decided; tied: measured, its best plans are within the tie band; pruned: left the race early or
-was excluded; wrong: failed the correctness gate. The others name what went wrong."""
+was excluded; wrong: failed the correctness gate (the protocol's list of statuses has no word for that; it is added
+here). The others name what went wrong."""
+
+USABLE: tuple[Status, ...] = ("ok", "tied", "pruned")
+"""Statuses with which a time counts; a pruned plan's is the one with which it left the race."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,8 @@ class PlanRow:
     written as null). ``median_us`` is the reported time: the median of ``confirm`` where the plan was confirmed, else
     the best plan's reported time times the plan's paired ratio to it over their common rounds; None when nothing was
     measured. ``spread`` is the relative median absolute deviation of visits and confirm together.
+    ``relative_error`` is the larger of those that the correctness gate found before and after timing, None for a plan
+    that never passed it.
     """
 
     plan: Plan
@@ -31,7 +37,8 @@ class PlanRow:
     visits: tuple[float | None, ...] = ()
     confirm: tuple[float | None, ...] = ()
     error: str | None = None
-    """Relative error found, or the message of what failed."""
+    """The message of what failed."""
+    relative_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

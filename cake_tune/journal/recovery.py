@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cake_tune.journal.durable import sync
-from cake_tune.journal.line import intact_bodies, is_clean
+from cake_tune.journal.line import fault_of, intact_bodies
 
 
 def recover(path: Path) -> list[str]:
@@ -22,17 +22,11 @@ def recover(path: Path) -> list[str]:
             found = intact_bodies(line)
             if line.endswith(b"\n"):
                 keep = offset + len(line)
-                if not is_clean(line):
-                    messages.append(
-                        f"{path}:{number}: damaged line, {len(found)} intact records in it; the rest is measured again"
-                    )
             else:
                 ends_clean = False
                 keep = offset + found[-1][1] if found else offset
-                if not found:
-                    messages.append(
-                        f"{path}:{number}: torn last line of {len(line)} bytes cut off; its point is measured again"
-                    )
+            if (fault := fault_of(line, f"{path}:{number}")) is not None:
+                messages.append(fault)
             offset += len(line)
     if not ends_clean:
         _cut(path, keep)

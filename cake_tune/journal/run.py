@@ -1,52 +1,40 @@
 """A run's directory, ``results/<device>/<sweep>/``, and its provenance file ``run.json``."""
 
 import json
-import os
 import re
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from cake_tune._files import whole_file
 from cake_tune.errors import JournalError
+from cake_tune.journal.reader import read_journal
+from cake_tune.journal.record import PointRecord
+from cake_tune.journal.run_codec import info_from_json, info_to_json
+from cake_tune.journal.run_info import RunInfo
 from cake_tune.planner.shape import Device
-from cake_tune.planner.table import KernelIdentity
 
-VERSION = 1
-"""Version of ``run.json``; a reader refuses every other one."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """Where the rows of a journal come from: everything that belongs to the run rather than to one point."""
-
-    device: Device
-    kernel: KernelIdentity
-    backend: str
-    sweep: str
-    spec_text: str
-    spec_path: str
-    protocol: dict[str, float | int | str]
-    """Every field of the measuring protocol, by name."""
-    tie_band: float | None
-    """Fraction within which two plans count as equal, from the A/A run; None until that has run."""
-    tool_version: str
-    started: str
-    """UTC time of the latest start, ISO 8601."""
-    host: dict[str, str] = field(default_factory=dict)
-    in_force: str = ""
-    """Name or path of the table whose plans were in force."""
+__all__ = ["RunDirectory", "RunInfo", "slug"]
 
 
 class RunDirectory:
-    """The files of one run, by name. The directory need not exist yet."""
+    """The files of one run, by name. The directory need not exist yet.
+
+    ``messages`` holds what a person should know about its journal, as far as that was read.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.messages: list[str] = []
 
     @classmethod
     def of(cls, results: Path, device: Device, sweep: str) -> "RunDirectory":
-        """The directory of ``sweep`` on ``device`` below ``results``."""
-        return cls(results / slug(device.name) / slug(sweep))
+        """The directory of ``sweep`` on ``device`` below ``results``.
+
+        A GPU's is called by its name. Any other device's starts with its arch and ends with its number of workers,
+        both of which make it another device: ``cpu-amd-epyc-2``.
+        """
+        words = [device.name] if device.is_gpu else dict.fromkeys([device.arch, slug(device.name), str(device.num_sms)])
+        return cls(results / slug("-".join(words)) / slug(sweep))
 
     @property
     def run_json(self) -> Path:
@@ -93,34 +81,38 @@ class RunDirectory:
             ) from None
         except (OSError, ValueError) as error:
             raise JournalError(f"{self.run_json}: expected JSON, got {error}") from error
-        return _info_from_json(fields, self.run_json)
+        try:
+            return info_from_json(fields)
+        except JournalError as error:
+            raise JournalError(f"{self.run_json}: {error}") from error
+
+    def read_records(self) -> Iterator[PointRecord]:
+        """Stream the journal's records, as ``read_journal`` does, and see to it that they are this run's own.
+
+        Lines that had to be passed over are told in ``messages``. ``JournalError`` without a journal or a provenance,
+        and for a record of another device, kernel, backend or protocol than the run's.
+        """
+        origin = self.read_info().origin
+        for record in read_journal(self.journal, self._tell):
+            if record.key.partition("-")[0] != origin:
+                raise JournalError(
+                    f"{self.journal}: expected records of the device, kernel, backend and protocol that "
+                    f"{self.run_json.name} names (keys {origin}-…), got one with the key {record.key}"
+                )
+            yield record
 
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``, whole or not at all, creating the directory where needed."""
         self.path.mkdir(parents=True, exist_ok=True)
-        temporary = self.run_json.with_name(f".{self.run_json.name}.{os.getpid()}")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump({"version": VERSION, **asdict(info)}, file, indent=1, ensure_ascii=False)
+        with whole_file(self.run_json) as file:
+            json.dump(info_to_json(info), file, indent=1, ensure_ascii=False)
             file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.run_json)
+
+    def _tell(self, text: str) -> None:
+        if text not in self.messages:
+            self.messages.append(text)
 
 
 def slug(name: str) -> str:
     """``name`` as one path component: lower case, all but letters, digits and dots as dashes."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "unnamed"
-
-
-def _info_from_json(fields: Any, path: Path) -> RunInfo:
-    try:
-        given = dict(fields)
-        version = given.pop("version")
-        if version != VERSION:
-            raise JournalError(f"{path}: expected version {VERSION}, got {version!r}")
-        device, kernel = Device(**given.pop("device")), KernelIdentity(**given.pop("kernel"))
-        return RunInfo(device=device, kernel=kernel, **given)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, JournalError):
-            raise
-        raise JournalError(f"{path}: expected the fields of a run, got {error!r}") from error

@@ -23,10 +23,11 @@ def warm_up(sample: Sampler, seconds: float, clock: Callable[[], float]) -> None
         last = now
 
 
-def measure_band(visit: Callable[[], Visit], protocol: Protocol, rng: Random) -> float:
+def measure_band(visit: Callable[[], Visit], protocol: Protocol, rng: Random) -> float | None:
     """The tie band from an A/A run: one plan under two labels, ``protocol.aa_rounds`` paired rounds.
 
-    Which label is first is drawn in even rounds and turned around in odd ones, as in a race.
+    Which label is first is drawn in even rounds and turned around in odd ones, as in a race. None if fewer than half
+    of the rounds gave a pair of times: there is nothing to go by.
     """
     times: tuple[list[float], list[float]] = ([], [])
     first = 0
@@ -34,4 +35,5 @@ def measure_band(visit: Callable[[], Visit], protocol: Protocol, rng: Random) ->
         first = rng.randrange(2) if number % 2 == 0 else 1 - first
         for label in (first, 1 - first):
             times[label].append(visit().median_us)
-    return tie_band(paired_log_ratios(*times), protocol.band_min, protocol.band_max)
+    ratios = paired_log_ratios(*times)
+    return tie_band(ratios, protocol.band_min, protocol.band_max) if 2 * len(ratios) >= protocol.aa_rounds else None

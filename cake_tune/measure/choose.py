@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from cake_tune.measure.protocol import Protocol
 from cake_tune.measure.statistics import paired_log_ratios, upper_bound
 from cake_tune.measure.track import Tracks, distance
-from cake_tune.planner.shape import Plan
+from cake_tune.planner.shape import Plan, simplest
 
 
 def tie_set(tracks: Tracks, best: Plan, band: float) -> tuple[Plan, ...]:
@@ -19,14 +19,11 @@ def tie_set(tracks: Tracks, best: Plan, band: float) -> tuple[Plan, ...]:
 
 
 def preferred(tied: Iterable[Plan], in_force: Plan | None) -> Plan:
-    """Which of equally fast plans to take: the one in force, else the fewest splits, else the first in plan order.
-
-    The scratch of a shape grows with the splits and with nothing else, so that fewest splits means least scratch.
-    """
+    """Which of equally fast plans to take: the one in force, else the simplest."""
     candidates = list(tied)
     if in_force in candidates and in_force is not None:
         return in_force
-    return min(candidates, key=lambda plan: (plan.num_splits, plan))
+    return simplest(candidates)
 
 
 def runner_up(tracks: Tracks, choice: Plan) -> Plan | None:

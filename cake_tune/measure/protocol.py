@@ -13,10 +13,12 @@ class Protocol:
     """How plans are sampled, raced and confirmed. Times in microseconds unless the name says seconds."""
 
     regime: str = "cold"
-    """"cold": a replay touches at least ``cold_factor`` times the last-level cache between two uses; or "warm"."""
+    """"cold": between two uses of a cached token, calls read at least ``cold_factor`` times the last-level cache; or
+    "warm". Query, output and scratch stay hot in both: in a model, what runs before leaves them so."""
     cold_factor: float = 5.0
     sample_us: float = 200.0
-    """Least length of one sample: calls per sample = max(rotations, sample_us / time of one call)."""
+    """Least length of one sample, which has as many calls as that takes, and one at least. The walk through the cold
+    inputs goes on from sample to sample, whichever plan is sampled, so that no sample has to go through all of them."""
     discard: int = 3
     """Samples thrown away at the start of each visit."""
     samples: int = 20
@@ -46,6 +48,7 @@ class Protocol:
     timeout_seconds: float = 120.0
     """A worker that has begun nothing new for so long hangs: it is replaced, and the plan it was at is a time-out."""
     too_slow_factor: float = 20.0
-    """A plan slower than this times the best of its point is not raced (status too_slow)."""
+    """A plan slower than this times the best of its point is not raced (status too_slow): not even the plan in force,
+    which runs to the end of every race else. No fresh rounds are needed to tell that it is to be replaced."""
     retries: int = 3
     """Times an unstable visit is taken again."""

@@ -54,11 +54,9 @@ def upper_bound(values: Sequence[float], confidence: float = 0.95) -> float:
 
 
 def tie_band(aa_log_ratios: Sequence[float], lowest: float, highest: float) -> float:
-    """The band within which two plans count as equal, from the paired log ratios of a plan with itself.
+    """The band within which two plans count as equal, from the paired log ratios of a plan with itself (at least one).
 
-    ``clamp(2 * p95(|ratio|) / sqrt(rounds), lowest, highest)``; ``highest`` when there is nothing to go by.
+    ``clamp(2 * p95(|ratio|) / sqrt(rounds), lowest, highest)``.
     """
-    if not aa_log_ratios:
-        return highest
     width = 2 * quantile([abs(ratio) for ratio in aa_log_ratios], 0.95) / math.sqrt(len(aa_log_ratios))
     return min(max(width, lowest), highest)

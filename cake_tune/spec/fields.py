@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from cake_tune.measure.backend_names import BACKENDS
 from cake_tune.planner.shape import HEAD_COUNTS
 from cake_tune.spec.constraint import MAX_LENGTH, parse_constraint
 from cake_tune.spec.tokens import ConstraintError
@@ -16,9 +17,6 @@ MAX_TOKENS = 1 << 20
 MAX_TOPK = 1 << 16
 MAX_PAGE = 1 << 16
 MAX_BUDGET_SECONDS = 30 * 86400.0
-
-BACKENDS = ("cpu", "cuda", "flashinfer", "simulated", "faults")
-"""Names that a spec may give; whether such a backend is there is known when it is opened."""
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 NAME_EXPECTED = "a name of lower-case letters, digits, dots, _ and -"
@@ -143,7 +141,7 @@ BackendName = Annotated[
         lambda text: re.fullmatch(_BACKEND, text, re.ASCII) is not None,
         f"one of {', '.join(BACKENDS)} (its configuration, without blanks, after a colon)",
         {"pattern": _BACKEND, "examples": list(BACKENDS)},
-        BACKENDS,
+        tuple(BACKENDS),
     ),
 ]
 """A backend, with its own configuration after a colon where it has one."""

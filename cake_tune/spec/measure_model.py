@@ -81,23 +81,22 @@ class Measure(Section):
         _DEFAULT.timeout_seconds,
         gt=0,
         le=_DAY,
-        description="Seconds without an answer after which a point is a time-out.",
+        description="Seconds for which the measuring process may begin nothing new; then it is replaced, and the plan "
+        "that it was at is a time-out.",
     )
     too_slow_factor: float = Field(
         _DEFAULT.too_slow_factor,
         gt=1,
         le=1e6,
-        description="A plan slower than this times the best of its point is not raced.",
+        description="A plan slower than this times the best of its point, be it in force, is not raced.",
     )
     retries: int = Field(_DEFAULT.retries, ge=0, le=100, description="Times an unstable visit is taken again.")
 
     @model_validator(mode="after")
     def _ascending(self) -> "Measure":
-        for low, high in (("band_min", "band_max"), ("point_seconds", "timeout_seconds")):
-            least, most = getattr(self, low), getattr(self, high)
-            if least > most:
-                key, message = (low, f"expected at most {high} ({most:g}), got {least:g}")
-                if low not in self.model_fields_set:
-                    key, message = (high, f"expected at least {low} ({least:g}), got {most:g}")
-                raise PydanticCustomError("problem", "{message}", {"message": message, "key": key})
+        if self.band_min > self.band_max:
+            key, message = "band_min", f"expected at most band_max ({self.band_max:g}), got {self.band_min:g}"
+            if "band_min" not in self.model_fields_set:
+                key, message = "band_max", f"expected at least band_min ({self.band_min:g}), got {self.band_max:g}"
+            raise PydanticCustomError("problem", "{message}", {"message": message, "key": key})
         return self

@@ -62,8 +62,9 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes, shortened to fit a message, with only printable ASCII in it."""
-    return json.dumps(text if len(text) <= 60 else text[:57] + "...")
+    """The text in double quotes, shortened to fit a message, with escapes for what cannot be printed."""
+    short = json.dumps(text if len(text) <= 60 else text[:57] + "...", ensure_ascii=False)
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in short)
 
 
 def path_text(path: KeyPath) -> str:

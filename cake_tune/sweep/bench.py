@@ -32,8 +32,8 @@ class Bench:
         self._seed = seed
         self._warm = False
 
-    def measure_band(self, task: BandTask, announce: Announce) -> float:
-        """The tie band, by an A/A run."""
+    def measure_band(self, task: BandTask, announce: Announce) -> float | None:
+        """The tie band, by an A/A run; None if its visits gave too little."""
         with self._backend.open(task.shape, self._protocol, self._seed) as opened:
             session = TimedSession(opened, announce)
             self._warm_up(session, task.plan)
@@ -53,7 +53,7 @@ class Bench:
                     session = TimedSession(opened, announce)
                     result = self._raced(session, task, failed)
                     if result is not None:
-                        record = decided_record(task, result, failed, regime)
+                        record = decided_record(task, result, failed, session.relative_errors, regime)
                         record.audit.update(session.seconds())
                         return record
         except MemoryError as error:
@@ -63,7 +63,10 @@ class Bench:
         return failed_record(task, "invalid", "every plan failed", failed=failed.values(), regime=regime)
 
     def _raced(self, session: TimedSession, task: PointTask, failed: Failed) -> RaceResult | None:
-        """Gate, probe, race, gate again; plans that fail go to ``failed``, the others race anew. None: none left."""
+        """Gate, probe, race, gate again; plans that fail go to ``failed``, the others race anew. None: none left.
+
+        All that were raced pass the second gate, those that left early too: fits use their times as well.
+        """
         end = time.monotonic() + self._protocol.point_seconds
         plans = self._gated(session, [plan for plan in task.plans if plan not in failed], failed)
         while plans:
@@ -78,10 +81,10 @@ class Bench:
                 rng=Random(f"{self._seed} {task.key}"),
                 out_of_time=lambda: time.monotonic() > end,
             )
-            finishers = [plan for plan in plans if result.tracks[plan].confirm]
-            if self._gated(session, finishers, failed) == finishers:
+            right = self._gated(session, plans, failed)
+            if right == plans:
                 return result
-            plans = [plan for plan in plans if plan not in failed]
+            plans = right
         return None
 
     def _gated(self, session: TimedSession, plans: list[Plan], failed: Failed) -> list[Plan]:

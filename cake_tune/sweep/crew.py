@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from cake_tune.errors import DeviceUnfitError
 from cake_tune.journal.record import PlanRow, PointRecord
 from cake_tune.planner.shape import Plan
 from cake_tune.spec import Spec
 from cake_tune.sweep.rows import failed_record
 from cake_tune.sweep.supervisor import Worker, WorkerLostError
 from cake_tune.sweep.tasks import BandTask, PointTask, Task
+from cake_tune.sweep.words import shape_text
 
 CHANCES = 2
-"""Workers that a point may lose for no reason of its own, and a plan by a kill from outside."""
+"""Workers that a point may lose for no reason of its own, a plan by a kill from outside, and the sweep at a start."""
 
 
 class Crew:
@@ -26,13 +28,21 @@ class Crew:
         self._tell = tell
         self._worker: Worker | None = None
 
-    def measure_band(self, task: BandTask) -> float:
-        """The tie band; the widest allowed if its measurement fails."""
+    def measure_band(self, task: BandTask) -> float | None:
+        """The tie band; None if its measurement fails."""
         try:
-            return float(str(self._ask(task)))
+            answer = self._ask(task)
         except WorkerLostError as lost:
-            self._tell(f"A/A run of {task.plan}: {lost.reason}; the tie band is {self._spec.protocol.band_max:g}")
-            return self._spec.protocol.band_max
+            answer, reason = None, lost.reason
+        else:
+            assert answer is None or isinstance(answer, float)
+            reason = "too few of its visits gave a time"
+        if answer is None:
+            self._tell(
+                f"A/A run of {task.plan} on {shape_text(task.shape)}: {reason}; the tie band is not known: points are "
+                f"judged by the widest, {self._spec.protocol.band_max:g}, and the next run measures it again"
+            )
+        return answer
 
     def measure_point(self, task: PointTask) -> PointRecord:
         """The record of a point, with its start and wall time. A plan that takes a worker down becomes a row."""
@@ -53,9 +63,8 @@ class Crew:
             try:
                 answer = self._ask(task)
             except WorkerLostError as lost:
-                self._tell(
-                    f"{task.shape}: {lost.plan or 'no plan in particular'}: {lost.reason}; starting a new worker"
-                )
+                culprit = f"{lost.plan}: " if lost.plan is not None else "between two plans: "
+                self._tell(f"{shape_text(task.shape)}: {culprit}{lost.reason}; starting a new worker")
                 losses[lost.plan] += 1
                 if losses[lost.plan] < CHANCES and (lost.from_outside or lost.plan is None):
                     continue
@@ -68,9 +77,22 @@ class Crew:
                 return answer
 
     def _ask(self, task: Task) -> object:
-        if self._worker is None:
-            self._worker = Worker(self._spec.backend, self._spec.protocol, self._spec.seed)
-        worker, self._worker = self._worker, None
-        answer = worker.ask(task, self._stop_now)
+        worker, self._worker = self._worker or self._started(), None
+
+        def tell(seconds: float, plan: Plan | None) -> None:
+            self._tell(f"{shape_text(task.shape)}: {seconds:.0f} s so far{f', at {plan}' if plan is not None else ''}")
+
+        answer = worker.ask(task, tell)
         self._worker = worker
         return answer
+
+    def _started(self) -> Worker:
+        """A new worker; one that is ended while it starts has a second chance."""
+        for chance in range(CHANCES):
+            try:
+                return Worker(self._spec.backend, self._spec.protocol, self._spec.seed, self._stop_now)
+            except WorkerLostError as lost:
+                reason = lost.reason
+                if chance + 1 < CHANCES:
+                    self._tell(f"the worker did not start: {reason}; starting a new one")
+        raise DeviceUnfitError(f"the worker does not start, tried {CHANCES} times: {reason}")

@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM during a sweep: the first asks it to stop after the point at hand, the second to stop now."""
+"""Ctrl-C, SIGTERM and a terminal that hangs up: the first asks a sweep to stop after the point at hand, the second to
+stop now.
+"""
 
 import signal
 import threading
@@ -6,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Interrupts:
@@ -36,7 +38,9 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._count) for number in SIGNALS}
+            # A hang-up that is ignored already stays so: that is what nohup asks for.
+            caught = [number for number in SIGNALS if not (number.name == "SIGHUP" and _is_ignored(number))]
+            self._before = {number: signal.signal(number, self._count) for number in caught}
         return self
 
     def __exit__(
@@ -47,3 +51,7 @@ class Interrupts:
 
     def _count(self, number: int, frame: FrameType | None) -> None:
         self._requests += 1
+
+
+def _is_ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) == signal.SIG_IGN

@@ -4,33 +4,26 @@ import hashlib
 import json
 from dataclasses import asdict
 
+from cake_tune.journal.run_info import RunInfo
 from cake_tune.measure.protocol import PROTOCOL
-from cake_tune.planner.shape import Device
-from cake_tune.planner.table import KernelIdentity
 from cake_tune.spec import Point, Spec
 
 
-def point_keys(spec: Spec, device: Device, kernel: KernelIdentity) -> dict[str, Point]:
+def point_keys(spec: Spec, info: RunInfo) -> dict[str, Point]:
     """The points of ``spec`` in its order, by key.
 
-    A key is 32 hex digits of a hash over shape, plans (in any order), backend, seed, every number of the protocol,
-    device, and kernel identity with compiler and driver.
+    A key is the run's origin (device, kernel identity with compiler and driver, backend and every number of the
+    protocol), a dash, and 24 hex digits of a hash over protocol version, seed, shape and plans (in any order).
     """
-    common = {
+    return {f"{info.origin}-{_digest(spec, point)}": point for point in spec.points()}
+
+
+def _digest(spec: Spec, point: Point) -> str:
+    work = {
         "protocol": PROTOCOL,
-        "options": asdict(spec.protocol),
         "seed": spec.seed,
-        "backend": spec.backend,
-        "device": asdict(device),
-        "kernel": asdict(kernel),
+        "shape": asdict(point.shape),
+        "plans": [asdict(plan) for plan in sorted(point.plans)],
     }
-    return {_digest({**common, **_work(point)}): point for point in spec.points()}
-
-
-def _work(point: Point) -> dict[str, object]:
-    return {"shape": asdict(point.shape), "plans": [asdict(plan) for plan in sorted(point.plans)]}
-
-
-def _digest(content: dict[str, object]) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    text = json.dumps(work, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

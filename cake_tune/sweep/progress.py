@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cake_tune.errors import PointsFailedError, UndecidedError, WrongResultError
 from cake_tune.journal.record import PointRecord, Status
 from cake_tune.planner.shape import Shape
 
@@ -67,7 +68,11 @@ class SweepSummary:
 
     @property
     def exit_code(self) -> int:
-        """5 if no point has a best plan ("nothing measured" is never 0), 7 if some of those done have none, else 0."""
-        if self.decided == 0:
-            return 5
-        return 7 if self.decided < self.done else 0
+        """0 if every point done has a best plan, 7 if some have none.
+
+        If none has: 4 if all of them have wrong results, else 5 ("nothing measured" is never 0).
+        """
+        if self.decided:
+            return PointsFailedError.exit_code if self.decided < self.done else 0
+        all_wrong = self.done > 0 and self.counts.get("wrong", 0) == self.done
+        return WrongResultError.exit_code if all_wrong else UndecidedError.exit_code

@@ -1,21 +1,22 @@
 """What a run notes about where its rows come from, and which plans were in force when it started."""
 
 import platform
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from cake_tune.backends import Backend
-from cake_tune.errors import ContractError, JournalError
+from cake_tune.errors import ContractError, JournalError, TableError
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.shape import Device, Plan
-from cake_tune.planner.table import PlannerTable
+from cake_tune.planner.table import PlannerTable, load_table
 from cake_tune.spec import Point, Spec
 
 
-def run_info(spec: Spec, backend: Backend, table: PlannerTable) -> RunInfo:
-    """The provenance of a run that starts now; its tie band is not known yet."""
+def run_info(spec: Spec, backend: Backend) -> RunInfo:
+    """The provenance of a run that starts now; its tie band and the table in force are not known yet."""
     return RunInfo(
         device=backend.device(),
         kernel=backend.identity(),
@@ -28,20 +29,25 @@ def run_info(spec: Spec, backend: Backend, table: PlannerTable) -> RunInfo:
         tool_version=_version("cake-tune"),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         host={"system": platform.platform(), "python": platform.python_version(), "torch": _version("torch")},
-        in_force=table.label,
     )
 
 
-def known_band(run: RunDirectory, info: RunInfo) -> float | None:
-    """The tie band of an earlier run in the same directory, if that measured the same thing in the same way."""
+def earlier_info(run: RunDirectory, info: RunInfo) -> RunInfo | None:
+    """The provenance of an earlier run in the same directory, if its rows are of the same origin."""
     try:
         earlier = run.read_info()
     except JournalError:
         return None
-    same = replace(
-        info, device=earlier.device, kernel=earlier.kernel, backend=earlier.backend, protocol=earlier.protocol
-    )
-    return earlier.tie_band if same == info else None
+    return earlier if earlier.origin == info.origin else None
+
+
+def earlier_table(run: RunDirectory, tell: Callable[[str], None]) -> PlannerTable | None:
+    """The table that the rows of ``run`` are judged against; None, and ``tell`` why, if it cannot be read."""
+    try:
+        return load_table(run.in_force)
+    except TableError as error:
+        tell(f"{error}; the table in force now takes its place")
+        return None
 
 
 def plan_in_force(table: PlannerTable, device: Device, point: Point) -> Plan | None:

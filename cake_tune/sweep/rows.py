@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from statistics import median
 
 from cake_tune.journal.record import PlanRow, PointRecord, Status
@@ -16,9 +17,21 @@ GRAVEST: tuple[Status, ...] = ("wrong", "crashed", "timeout", "oom", "invalid", 
 """What a point without a best plan is called: the first of these that any of its plans is."""
 
 
-def decided_record(task: PointTask, result: RaceResult, failed: Mapping[Plan, PlanRow], regime: str) -> PointRecord:
+def decided_record(
+    task: PointTask,
+    result: RaceResult,
+    failed: Mapping[Plan, PlanRow],
+    relative_errors: Mapping[Plan, float],
+    regime: str,
+) -> PointRecord:
     """The record of a point that was raced; ``failed`` holds the rows of the plans that were not."""
-    rows = tuple(failed[plan] if plan in failed else _row(plan, result, task.in_force) for plan in task.plans)
+    rows = tuple(
+        replace(
+            failed[plan] if plan in failed else _row(plan, result, task.in_force),
+            relative_error=relative_errors.get(plan),
+        )
+        for plan in task.plans
+    )
     status: Status = _gravest(rows) if result.best is None else "tied" if len(result.tied) > 1 else "ok"
     return PointRecord(
         key=task.key,

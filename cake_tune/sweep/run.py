@@ -4,21 +4,22 @@ import time
 from collections import Counter
 from dataclasses import replace
 
-from cake_tune.backends import get_backend
+from cake_tune.backends import check_options, get_backend
 from cake_tune.errors import InterruptedSweep
 from cake_tune.journal.journal import Journal, read_journal
 from cake_tune.journal.record import Status
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.registry import table_for
-from cake_tune.planner.table import PlannerTable, load_table, save_table
+from cake_tune.planner.table import PlannerTable, save_table
 from cake_tune.spec import Point, Spec
 from cake_tune.sweep.crew import Crew
 from cake_tune.sweep.interrupts import Interrupts
 from cake_tune.sweep.keys import point_keys
 from cake_tune.sweep.progress import DECIDED, FAILURES, Progress, Silent, SweepSummary
-from cake_tune.sweep.provenance import known_band, plan_in_force, run_info
+from cake_tune.sweep.provenance import earlier_info, earlier_table, plan_in_force, run_info
 from cake_tune.sweep.supervisor import StoppedNowError
 from cake_tune.sweep.tasks import BandTask, PointTask
+from cake_tune.sweep.words import counted
 
 
 def run_sweep(
@@ -35,25 +36,29 @@ def run_sweep(
     plan are. A journal holds the rows of one spec, protocol, kernel and device: if it has others, or with ``fresh``, it
     is set aside under another name, and a new one starts with the rows that still count (with ``fresh``, none). All
     rows of a journal are judged against one table: the one in force when its first row was measured. A sweep with
-    nothing left to do changes no file.
+    nothing left to do changes no file, unless those that describe the run are missing or of another run.
 
     Raises ``InterruptedSweep`` after Ctrl-C or SIGTERM (the first lets the point at hand finish), with every finished
     point in the journal; ``JournalError`` if another sweep is writing it; ``DeviceUnfitError`` if the backend cannot
-    start; ``UsageError`` for an unknown backend. What happens to single plans and points is in their rows.
+    start; ``UsageError`` for an unknown backend, or build options that it does not take. What happens to single plans
+    and points is in their rows.
     """
     told = progress if progress is not None else Silent()
     backend = get_backend(spec.backend)
-    points = point_keys(spec, backend.device(), backend.identity())
+    check_options(backend, (plan for point in spec.points() for plan in point.plans))
+    info = run_info(spec, backend)
+    points = point_keys(spec, info)
     with Journal(run.journal) as journal:
         for text in journal.messages:
             told.message(text)
         done = _settle(journal, points, fresh, told)
         if retry_failed:
             done = {key: status for key, status in done.items() if status in DECIDED}
-        table = load_table(run.in_force) if done and run.in_force.exists() else table_for(backend.device())[0]
-        info = run_info(spec, backend, table)
-        info = replace(info, tie_band=None if fresh else known_band(run, info))
-        if len(done) < len(points) or not run.run_json.exists():
+        earlier = None if fresh else earlier_info(run, info)
+        known_table = earlier_table(run, told.message) if done else None
+        table = known_table or table_for(backend.device())[0]
+        info = replace(info, in_force=table.label, tie_band=earlier.tie_band if earlier else None)
+        if len(done) < len(points) or earlier is None or known_table is None:
             run.write_info(info)
             save_table(table, run.in_force)
         return _Sweep(spec, run, info, table, journal, told).run(points, done)
@@ -66,7 +71,7 @@ def _settle(journal: Journal, points: dict[str, Point], fresh: bool, told: Progr
     if len(kept) < len(known):
         aside = journal.archive(keep=kept)
         why = "as asked" if fresh else "they are of another spec, protocol, kernel or device"
-        told.message(f"{len(known) - len(kept)} earlier rows are set aside in {aside}: {why}")
+        told.message(f"{counted(len(known) - len(kept), 'earlier row')} set aside in {aside}: {why}")
     return kept
 
 
@@ -104,8 +109,7 @@ class _Sweep:
                 crew.close()
         summary.seconds = self._seconds()
         if interrupts.requested() and summary.done < summary.total:
-            command = f"cake-tune sweep {self._spec.path}".rstrip()
-            raise InterruptedSweep(f"{summary.done} of {summary.total} points are measured; resume with: {command}")
+            raise InterruptedSweep(summary.done, summary.total)
         return summary
 
     def _measure(self, crew: Crew, key: str, point: Point, summary: SweepSummary) -> None:
@@ -124,10 +128,10 @@ class _Sweep:
         return self._spec.protocol.band_max if self._info.tie_band is None else self._info.tie_band
 
     def _ensure_band(self, crew: Crew, left: list[Point]) -> None:
-        """An A/A run on the point in the middle, unless an earlier run left its band."""
+        """An A/A run on the point of middle cost, unless an earlier run left its band."""
         if self._info.tie_band is not None:
             return
-        middle = left[len(left) // 2]
+        middle = sorted(left, key=_cost)[len(left) // 2]
         plan = plan_in_force(self._table, self._info.device, middle) or middle.plans[0]
         band = crew.measure_band(BandTask(middle.shape, plan))
         self._info = replace(self._info, tie_band=band)
@@ -142,8 +146,19 @@ class _Sweep:
         return time.monotonic() - self._start
 
     def _seconds_left(self, summary: SweepSummary) -> float | None:
+        """For the points that are left at the mean time so far, or until the time budget ends."""
         measured = summary.done - summary.reused
-        return self._seconds() / measured * (summary.total - summary.done) if measured else None
+        if not measured:
+            return None
+        needed = self._seconds() / measured * (summary.total - summary.done)
+        budget = self._spec.time_budget_seconds
+        return needed if budget is None else min(needed, max(0.0, budget - self._seconds()))
 
     def _acknowledge(self) -> None:
         self._told.message("stopping after the point at hand; once more to stop at once")
+
+
+def _cost(point: Point) -> int:
+    """What a point costs, next to others: heads times candidates."""
+    shape = point.shape
+    return shape.num_tokens * shape.num_heads * (shape.topk + shape.extra_topk)

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from typing import Literal
@@ -16,6 +17,8 @@ from cake_tune.sweep.worker import worker_main
 START_SECONDS = 120.0
 """Longest start of a worker (it imports its tensor library)."""
 POLL_SECONDS = 0.2
+NEWS_SECONDS = 30.0
+"""Time between two messages about one task."""
 GRACE_SECONDS = 5.0
 
 
@@ -41,11 +44,16 @@ class StoppedNowError(Exception):
 
 
 class Worker:
-    """A running worker process. ``DeviceUnfitError`` if its backend cannot start."""
+    """A running worker process.
 
-    def __init__(self, backend: str, protocol: Protocol, seed: int) -> None:
+    ``DeviceUnfitError`` if its backend cannot start, ``WorkerLostError`` if it is ended while it starts. ``stop_now``
+    is asked a few times per second while the worker starts or works, and ends it with ``StoppedNowError``.
+    """
+
+    def __init__(self, backend: str, protocol: Protocol, seed: int, stop_now: Callable[[], bool]) -> None:
         context = multiprocessing.get_context("spawn")
         self._timeout = protocol.timeout_seconds
+        self._stop_now = stop_now
         self._board = Board(context)
         self._pipe, theirs = context.Pipe()
         arguments = (theirs, self._board, backend, protocol, seed, os.getpid())
@@ -54,25 +62,24 @@ class Worker:
         theirs.close()
         self._await_ready()
 
-    def ask(self, task: Task, stop_now: Callable[[], bool]) -> object:
-        """The worker's answer to ``task``; ``WorkerLostError`` if it dies, breaks or falls silent, and then it is gone.
+    def ask(self, task: Task, tell: Callable[[float, Plan | None], None]) -> object:
+        """The worker's answer to ``task``; ``WorkerLostError`` if it dies, breaks or falls silent: then it is gone.
 
-        ``stop_now`` is asked a few times per second and ends the worker with ``StoppedNowError``.
+        ``tell`` is told every half a minute for how many seconds the task runs, and the plan that the worker is at.
         """
         self._board.note(-1)
+        start = told = time.monotonic()
         try:
             self._pipe.send(task)
             while not self._has_answer():
-                if stop_now():
-                    raise StoppedNowError
+                if time.monotonic() - told > NEWS_SECONDS:
+                    told = time.monotonic()
+                    tell(told - start, self._plan_at_hand(task))
                 if self._board.silent_seconds > self._timeout:
                     raise self._lost(task, "timeout", f"no answer for {self._timeout:g} s")
             answer = self._pipe.recv()
         except (EOFError, ConnectionError):
             raise self._lost(task, "crashed", self._how_it_ended()) from None
-        except StoppedNowError:
-            self.kill()
-            raise
         if isinstance(answer, Broken):
             raise self._lost(task, "crashed", answer.error)
         return answer
@@ -90,23 +97,37 @@ class Worker:
         self._pipe.close()
 
     def _has_answer(self) -> bool:
-        return bool(wait([self._pipe, self._process.sentinel], POLL_SECONDS))
+        if wait([self._pipe, self._process.sentinel], POLL_SECONDS):
+            return True
+        if self._stop_now():
+            self.kill()
+            raise StoppedNowError
+        return False
 
     def _await_ready(self) -> None:
+        end = time.monotonic() + START_SECONDS
+        word: object = Broken("it did not start in time")
         try:
-            word = self._pipe.recv() if self._pipe.poll(START_SECONDS) else Broken("it did not start in time")
-        except EOFError:
-            word = Broken(self._how_it_ended())
+            while time.monotonic() < end:
+                if self._has_answer():
+                    word = self._pipe.recv()
+                    break
+        except (EOFError, ConnectionError):
+            reason = self._how_it_ended()
+            self.kill()
+            raise WorkerLostError("crashed", reason, None) from None
         if not isinstance(word, Ready):
             self.kill()
-            raise DeviceUnfitError(f"worker: expected the backend to start, got {getattr(word, 'error', word)}")
+            raise DeviceUnfitError(f"the backend does not start: {getattr(word, 'error', word)}")
 
     def _lost(self, task: Task, status: Literal["crashed", "timeout"], reason: str) -> WorkerLostError:
-        place = self._board.plan_index
-        plan = task.plans[place] if 0 <= place < len(task.plans) else None
         from_outside = self._process.exitcode == -signal.SIGKILL
         self.kill()
-        return WorkerLostError(status, reason, plan, from_outside=from_outside)
+        return WorkerLostError(status, reason, self._plan_at_hand(task), from_outside=from_outside)
+
+    def _plan_at_hand(self, task: Task) -> Plan | None:
+        place = self._board.plan_index
+        return task.plans[place] if 0 <= place < len(task.plans) else None
 
     def _how_it_ended(self) -> str:
         self._process.join(GRACE_SECONDS)

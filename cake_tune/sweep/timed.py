@@ -1,4 +1,4 @@
-"""A session that announces what it does before it does it, and knows where the time went."""
+"""A session that announces what it does before it does it, and keeps what the gate found and where the time went."""
 
 from time import perf_counter
 
@@ -8,11 +8,15 @@ from cake_tune.sweep.tasks import Announce
 
 
 class TimedSession:
-    """A backend's session with both added."""
+    """A backend's session with these added.
+
+    ``relative_errors`` holds the largest that the gate found of each plan.
+    """
 
     def __init__(self, session: Session, announce: Announce) -> None:
         self._session = session
         self._announce = announce
+        self.relative_errors: dict[Plan, float] = {}
         self._checking = 0.0
         self._sampling = 0.0
 
@@ -27,6 +31,7 @@ class TimedSession:
         start = perf_counter()
         error = self._session.check(plan)
         self._checking += perf_counter() - start
+        self.relative_errors[plan] = max(error, self.relative_errors.get(plan, 0.0))
         return error
 
     def sample(self, plan: Plan, count: int) -> list[float]:

@@ -11,6 +11,7 @@ from cake_tune.backends import get_backend
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Plan
 from cake_tune.sweep.bench import Bench
+from cake_tune.sweep.interrupts import SIGNALS
 from cake_tune.sweep.tasks import BandTask, Board, Broken, Ready, Task
 
 _PR_SET_PDEATHSIG = 1
@@ -18,8 +19,8 @@ _PR_SET_PDEATHSIG = 1
 
 def worker_main(pipe: Connection, board: Board, backend: str, protocol: Protocol, seed: int, parent: int) -> None:
     """Entry point of the process; ``parent`` is the process id that it must not outlive."""
-    # Both reach the whole process group; when to stop is the parent's decision.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # They reach the whole process group; when to stop is the parent's decision.
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
     try:

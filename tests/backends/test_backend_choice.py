@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from cake_tune.backends import BACKENDS, get_backend
+from cake_tune.backends import BACKENDS, check_options, get_backend
+from cake_tune.backends.faults import Faults
 from cake_tune.errors import UsageError
+from cake_tune.planner.shape import Plan, Shape, every_plan
 
 
 @pytest.mark.parametrize("name", ["cpu", "simulated", "faults:simulated:oom@prefill*"])
@@ -40,6 +43,21 @@ def test_an_unknown_backend_is_refused_with_a_list_of_those_that_exist(name):
 def test_a_configuration_that_makes_no_sense_is_refused(name):
     with pytest.raises(UsageError, match="backend: expected"):
         get_backend(name)
+
+
+@pytest.mark.parametrize("name", ["cpu", "simulated", "faults:cpu:nan@*"])
+def test_build_options_are_refused_by_a_backend_that_builds_nothing(name):
+    backend, plain = get_backend(name), Plan("prefill", 1, 1, 4)
+    check_options(backend, [plain])
+    with pytest.raises(UsageError) as refused:
+        check_options(backend, [plain, replace(plain, options=(("qk", "nvfp4"), ("stages", "2")))])
+    assert f"backend {name} (none), got qk, stages" in str(refused.value)
+
+
+def test_the_fault_that_the_list_of_backends_shows_strikes_a_plan():
+    (example,) = [word for word in BACKENDS["faults"].split() if word.startswith("faults:cpu:")]
+    faults = Faults(example.removeprefix("faults:cpu:"))
+    assert any(faults.kind_of(plan) == "crash" for plan in every_plan(Shape(1, 16, 256)))
 
 
 @pytest.mark.parametrize("name", ["cpu", "simulated", "faults:cpu:nan@*"])

@@ -1,12 +1,13 @@
 """Each fault strikes the plans it names and no others. (Those that end a process: see the tests of the sweep.)"""
 
 import pytest
+import torch
 
 from cake_tune.backends import get_backend
 from cake_tune.backends.faults import Faults
 from cake_tune.errors import WrongResultError
 from cake_tune.measure.protocol import Protocol
-from cake_tune.planner.shape import Plan, Shape
+from cake_tune.planner.shape import Plan, Shape, every_plan
 
 SHAPE = Shape(3, 16, 256)
 STRUCK = Plan("decode", 1, 2, 2)
@@ -42,6 +43,18 @@ def test_an_unstable_plan_is_disturbed_whenever_it_was_sampled(open_session):
         assert "throttled" in session.disturbance()
         session.sample(SPARED, 2)
         assert session.disturbance() is None
+
+
+def test_a_spoiled_output_is_wrong_in_one_element_that_depends_on_the_plan():
+    faults, places = Faults("wrong@decode*"), set()
+    for plan in every_plan(Shape(3, 64, 512)):
+        output, again = torch.zeros(3, 64, 512), torch.zeros(3, 64, 512)
+        faults.tamper(plan, output)
+        faults.tamper(plan, again)
+        assert torch.equal(output, again)
+        assert int(output.count_nonzero()) == (plan.kernel == "decode")
+        places.update(map(tuple, output.nonzero().tolist()))
+    assert len({token for token, _, _ in places}) == 3
 
 
 def test_the_first_rule_that_matches_counts():

@@ -66,6 +66,63 @@ def test_check_counts_points_of_good_specs_and_reports_every_bad_one(tmp_path):
     assert "num_tokens" in done.stderr
 
 
+def test_problems_of_a_spec_start_their_lines_so_that_editors_find_the_place(tmp_path):
+    spec = tmp_path / "bad.yaml"
+    spec.write_text("version: 1\nbackend: cpu\nshapes: {num_token: 1}\n")
+    for command in ("check", "sweep"):
+        done = cake_tune(command, spec, cwd=tmp_path)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) > 1
+        assert all(line.startswith(f"{spec}:3:") for line in done.stderr.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("backend", "plans", "said"),
+    [
+        ("faults:cpu:boom@x", "", "expected faults as KIND@PLAN"),
+        ("cpu:fast", "", "expected 'cpu' without configuration"),
+        ("cpu", "plans: {options: {qk: nvfp4}}", "build options of the backend cpu (none), got qk"),
+    ],
+)
+def test_check_refuses_what_a_sweep_would(tmp_path, backend, plans, said):
+    spec = tmp_path / "bad.yaml"
+    shapes = "shapes: {num_tokens: 1, num_heads: 16, topk: 64}"
+    spec.write_text(f'version: 1\nbackend: "{backend}"\n{shapes}\n{plans}\n')
+    for command in ("check", "sweep"):
+        done = cake_tune(command, spec, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [spec]
+
+
+def test_check_of_a_gpu_sweep_needs_no_gpu(tmp_path):
+    spec = tmp_path / "gpu.yaml"
+    options = "plans: {options: {qk: [bf16, nvfp4]}}"
+    spec.write_text(f"version: 1\nbackend: cuda\nshapes: {{num_tokens: 1, num_heads: 16, topk: 64}}\n{options}\n")
+    done = cake_tune("check", spec, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_error_that_is_not_the_systems_keeps_its_traceback():
+    """Only what the system refuses is the user's to put right; the rest is a bug, with exit code 1."""
+    for error, code, said in (
+        ("OSError('libnone.so: cannot open')", 1, "Traceback"),
+        ("RuntimeError('x')", 1, "Traceback"),
+        ("OSError(28, 'No space left on device')", 2, "error: No space left on device"),
+    ):
+        probe = (
+            "import sys; sys.argv = ['cake-tune', 'devices']\n"
+            "from cake_tune import host\n"
+            "def broken(): raise " + error + "\n"
+            "host.cpu_device = broken\n"
+            "from cake_tune.cli import main\n"
+            "main()"
+        )
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+        assert done.returncode == code, error
+        assert said in done.stderr
+
+
 def test_schema_is_the_committed_one():
     done = cake_tune("schema")
     assert done.returncode == 0
@@ -79,6 +136,38 @@ def test_plan_says_what_and_why():
     assert "T=1 H=64 topk=512: decode, 1 head tile, 4 splits, 2 chunks per block" in first
     assert "rules of NVIDIA RTX PRO 6000" in first
     assert "prefill, 2 head tiles" in second
+
+
+def test_plan_without_a_device_says_what_it_stands_on(tmp_path):
+    question = ("plan", "-T", "1", "-H", "8", "-k", "64")
+    done = cake_tune(*question)
+    assert done.returncode == 0
+    assert "1 chunk per block" in done.stdout
+    assert done.stderr.startswith("no device and no table given: the answers are those of ")
+    assert "RTX PRO 6000" in done.stderr
+    table = ROOT / "cake_tune" / "planner" / "tables" / "gb10.json"
+    for given in (("--cpu",), ("--num-sms", "188"), ("--table", table)):
+        assert cake_tune(*question, *given).stderr == ""
+
+
+def test_verifying_a_gpu_that_is_not_there_is_exit_6():
+    done = cake_tune("verify", "--backend", "cuda", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 6
+    assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_it_still_loads_is_130_without_a_word():
+    probe = (
+        "import sys; sys.argv = ['cake-tune', 'devices']\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from cake_tune.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_plan_on_unknown_hardware_says_extrapolated():
@@ -99,6 +188,10 @@ def test_plan_on_unknown_hardware_says_extrapolated():
         (("check", "absent.yaml"), "absent.yaml: cannot read the spec"),
         (("sweep", "absent.yaml"), "absent.yaml: cannot read the spec"),
         (("verify", "--backend", "abacus"), "abacus"),
+        (("verify", "--backend", "faults:cpu:crash@*"), "--backend: expected one that runs in this process"),
+        (("plan", "-T", "1", "-H", "16", "-k", "100000", "--cpu"), "--topk: expected at most 16384 candidates"),
+        (("schema", "-o", "absent/schema.json"), "error: absent/schema.json: No such file or directory"),
+        (("schema", "-o", "."), "error: .: Is a directory"),
     ],
 )
 def test_wrong_input_is_exit_2_with_one_message(arguments, message, tmp_path):

@@ -28,7 +28,15 @@ shapes = st.builds(
     sink=st.booleans(),
 )
 rows = st.builds(
-    PlanRow, plans, st.sampled_from(STATUSES), st.one_of(st.none(), times), st.none(), visits, visits, messages
+    PlanRow,
+    plans,
+    st.sampled_from(STATUSES),
+    st.one_of(st.none(), times),
+    st.none(),
+    visits,
+    visits,
+    messages,
+    st.one_of(st.none(), st.floats(0, 1)),
 )
 records = st.builds(
     PointRecord,
@@ -44,7 +52,7 @@ records = st.builds(
     started=st.text(max_size=20),
     seconds=st.floats(0, 1e4),
     error=messages,
-    audit=st.dictionaries(st.text(max_size=5), times, max_size=2),
+    audit=st.dictionaries(st.one_of(st.just("v"), st.text(max_size=5)), times, max_size=2),
 )
 
 

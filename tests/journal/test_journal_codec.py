@@ -63,6 +63,13 @@ def test_a_missing_field_is_a_journal_error(missing):
         record_from_json(text)
 
 
+def test_a_row_written_before_relative_errors_were_kept_is_read():
+    old = fields()
+    for row in old["rows"]:
+        del row["relative_error"]
+    assert record_from_json(json.dumps(old)) == record("a")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"v"'])
 def test_text_that_is_no_object_is_a_journal_error(text):
     with pytest.raises(JournalError):

@@ -1,5 +1,7 @@
 """The journal as a file: one writer, durable lines, nothing deleted, streaming reads."""
 
+import errno
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -100,13 +102,50 @@ def test_archiving_an_empty_journal_leaves_no_file_behind(path):
     assert [file.name for file in path.parent.glob("journal*")] == [path.name]
 
 
-def test_a_record_of_another_version_is_refused_with_its_place(path):
+def test_a_record_with_other_fields_is_refused_with_its_place(path):
     write(path, record("a"))
     text = record_to_json(record("b")).replace('"tie_band"', '"tie_bond"')
     with path.open("ab") as file:
         file.write(frame(text))
     with pytest.raises(JournalError, match=r"journal\.jsonl:2: .*tie_band"):
         list(read_journal(path))
+
+
+OTHERS = {
+    "the same fields": record_to_json(record("a")).replace('{"v":1,', '{"v":2,'),
+    "other fields": '{"v":12,"point":"a"}',
+    "the key elsewhere": '{"v":2,"shape":[1],"key":"a"}',
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("end", ["", "\n"], ids=["line feed lost", "whole"])
+def test_a_journal_of_another_version_is_refused_and_never_written_over(path, other, end):
+    path.parent.mkdir()
+    line = frame(other).decode()
+    path.write_text(line + line.removesuffix("\n") + end)
+    with Journal(path) as journal:
+        assert journal.messages == []
+    assert path.read_text() == line + line
+    with pytest.raises(JournalError, match=r"journal\.jsonl:2: .*expected version 1, got (2|12): another version"):
+        list(read_journal(path))
+
+
+def test_a_newer_record_of_the_same_key_does_not_hide_one_of_another_version(path):
+    path.parent.mkdir()
+    path.write_bytes(frame(OTHERS["the same fields"]) + frame(record_to_json(record("a"))))
+    with pytest.raises(JournalError, match=r"journal\.jsonl:1: "):
+        list(read_journal(path))
+
+
+def test_a_full_disk_is_a_journal_error_that_names_the_file(path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Journal(path) as journal, monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(JournalError, match=r"journal\.jsonl: cannot append a record: No space left"):
+            journal.append(record("a"))
 
 
 def test_reading_needs_little_memory_however_long_the_journal(path):

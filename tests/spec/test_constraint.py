@@ -82,7 +82,8 @@ def test_examples(text, value):
         ("!sink", 0, 'cannot read "!": write not'),
         ("topk < 1e3", 8, 'expected an operator or the end, got "e3"'),
         ("topk.real < 3", 4, 'cannot read "."'),
-        ("num_tokens < \u0664", 13, 'cannot read "\\u0664"'),
+        ("num_tokens < \u0664", 13, 'cannot read "\u0664"'),
+        ("num_tokens < \u200b4", 13, 'cannot read "\\u200b"'),
     ],
 )
 def test_errors_say_where_and_what(text, offset, message):

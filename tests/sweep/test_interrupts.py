@@ -23,6 +23,16 @@ def test_the_first_request_is_told_once_and_the_second_is_insistent(number):
     assert told == ["stop"]
 
 
+def test_a_hang_up_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts(lambda: None) as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupts.requested()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_handlers_are_put_back():
     before = [signal.getsignal(number) for number in SIGNALS]
     with Interrupts(lambda: None):

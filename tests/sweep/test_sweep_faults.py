@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 from dataclasses import replace
 
@@ -11,8 +12,8 @@ from sweep_specs import QUICK, SHAPES, Listener, make_spec, records_of, run_at
 from cake_tune.errors import DeviceUnfitError
 from cake_tune.journal.record import PlanRow
 from cake_tune.planner.shape import Plan, Shape
-from cake_tune.sweep import run_sweep
-from cake_tune.sweep.supervisor import Worker
+from cake_tune.sweep import crew, run_sweep, supervisor
+from cake_tune.sweep.supervisor import StoppedNowError, Worker
 
 STRUCK = "decode/t1/s2x*"
 IMPATIENT = replace(QUICK, timeout_seconds=1.5)
@@ -75,7 +76,7 @@ def test_a_point_whose_plans_all_fail_has_the_gravest_status_and_the_sweep_ends_
     shapes = [Shape(2, 48, 64), Shape(2, 8, 64)]
     summary, _ = sweep(run, "wrong@decode/t1/s1x1,crash@prefill/*", shapes=shapes)
     assert summary.counts["wrong"] == 2
-    assert summary.exit_code == 5
+    assert summary.exit_code == 4
     summary, _ = sweep(run, "wrong@prefill*,oom@decode/t1/s2x1", shapes=[Shape(2, 16, 128)])
     assert (summary.counts, summary.exit_code) == ({"ok": 1}, 0)
     summary, _ = sweep(run, "wrong@decode/t1/s1x1", shapes=[Shape(2, 8, 64), Shape(2, 16, 64)])
@@ -115,7 +116,57 @@ def test_no_worker_is_left_behind(run):
 def test_a_backend_that_cannot_start_says_why(monkeypatch, backend, said):
     monkeypatch.setenv("CAKE_TUNE_CPU_WORKERS", "none")
     with pytest.raises(DeviceUnfitError, match=said):
-        Worker(backend, QUICK, 0)
+        Worker(backend, QUICK, 0, lambda: False)
+
+
+def test_a_worker_that_starts_is_ended_at_once_when_the_user_insists():
+    with pytest.raises(StoppedNowError):
+        Worker("cpu", QUICK, 0, lambda: True)
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_worker_killed_while_it_starts_is_started_once_more(run, monkeypatch, kills):
+    started = []
+
+    class Killed(Worker):
+        def _await_ready(self):
+            started.append(self._process.pid)
+            if len(started) <= kills:
+                os.kill(self._process.pid, signal.SIGKILL)
+            super()._await_ready()
+
+    monkeypatch.setattr(crew, "Worker", Killed)
+    listener = Listener()
+    if kills == 1:
+        assert run_sweep(make_spec(SHAPES[:1]), run, progress=listener).decided == 1
+    else:
+        with pytest.raises(DeviceUnfitError, match="tried 2 times: the process was ended by SIGKILL"):
+            run_sweep(make_spec(SHAPES[:1]), run, progress=listener)
+    assert len(started) == 2
+    assert listener.messages == ["the worker did not start: the process was ended by SIGKILL; starting a new one"]
+    assert multiprocessing.active_children() == []
+
+
+def test_a_long_point_says_where_it_is(run, monkeypatch):
+    monkeypatch.setattr(supervisor, "NEWS_SECONDS", 0.3)
+    _, listener = sweep(run, f"hang@{STRUCK}", shapes=SHAPES[:1])
+    news = [text for text in listener.messages if " s so far" in text]
+    assert any(re.fullmatch(r"T=1 H=16 topk=256: \d+ s so far, at decode/t1/s2x2", text) for text in news)
+
+
+@pytest.mark.parametrize(("kind", "said"), [("unstable", "too few of its visits"), ("killed", "SIGKILL")])
+def test_a_tie_band_that_could_not_be_measured_is_not_kept(run, kind, said):
+    shapes = [Shape(tokens, 16, 128) for tokens in (1, 64, 8)]
+    _, listener = sweep(run, f"{kind}@*", shapes=shapes)
+    assert run.read_info().tie_band is None
+    (told,) = [text for text in listener.messages if text.startswith("A/A run")]
+    assert said in told
+    assert f"not known: points are judged by the widest, {QUICK.band_max:g}" in told
+    # Of these three, which come coarse first, the one of middle cost.
+    assert "T=8 " in told
+    _, listener = sweep(run, f"{kind}@*", shapes=[*shapes, Shape(2, 16, 128)])
+    assert any(text.startswith("A/A run") for text in listener.messages)
 
 
 def test_the_real_op_survives_the_same_faults(run):
@@ -125,5 +176,7 @@ def test_the_real_op_survives_the_same_faults(run):
     found = rows(run, Shape(2, 16, 256))
     assert found["decode/t1/s1x4"].status == "wrong"
     assert found["decode/t1/s2x2"].status == "crashed"
+    assert all((row.relative_error is None) == (row.median_us is None) for row in found.values())
+    assert all(0 < row.relative_error < 5e-3 for row in found.values() if row.relative_error is not None)
     assert summary.exit_code == 0
     assert records_of(run)[Shape(2, 16, 256)].best in {Plan("decode", 1, 4, 1), Plan("prefill", 1, 1, 4)}

@@ -1,23 +1,33 @@
 """A key covers everything that a row depends on, and nothing else."""
 
+import re
 from dataclasses import fields, replace
 
 import pytest
 from sweep_specs import QUICK, make_spec
 
+from cake_tune.backends.simulated import SimulatedBackend
+from cake_tune.journal.run import RunDirectory
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Device, Shape
 from cake_tune.planner.table import KernelIdentity
 from cake_tune.spec import Point
 from cake_tune.sweep.keys import point_keys
+from cake_tune.sweep.provenance import run_info
 
 SPEC = make_spec([Shape(4, 64, 512)])
 DEVICE = Device("A", "cpu", 2, 1 << 20)
 KERNEL = KernelIdentity("dsv4-nvfp4", "0123", "torch 1", "driver 1")
 
 
+def info_of(spec=SPEC, device=DEVICE, kernel=KERNEL):
+    backend = SimulatedBackend()
+    backend.device, backend.identity = lambda: device, lambda: kernel
+    return run_info(spec, backend)
+
+
 def key(spec=SPEC, device=DEVICE, kernel=KERNEL) -> str:
-    (only,) = point_keys(spec, device, kernel)
+    (only,) = point_keys(spec, info_of(spec, device, kernel))
     return only
 
 
@@ -71,6 +81,14 @@ def test_what_the_spec_is_called_and_how_long_it_may_take_does_not(change):
 
 def test_a_key_is_safe_in_a_journal_and_keys_keep_the_order_of_the_points():
     spec = make_spec()
-    keys = point_keys(spec, DEVICE, KERNEL)
+    keys = point_keys(spec, info_of(spec))
     assert list(keys.values()) == spec.points()
-    assert all(len(key) == 32 and set(key) <= set("0123456789abcdef") for key in keys)
+    assert all(re.fullmatch("[0-9a-f]{12}-[0-9a-f]{24}", key) for key in keys)
+
+
+def test_a_key_starts_with_an_origin_that_can_be_worked_out_from_the_file_of_the_run(tmp_path):
+    run, info = RunDirectory(tmp_path), info_of()
+    run.write_info(info)
+    assert key().startswith(f"{run.read_info().origin}-")
+    (other_point,) = point_keys(make_spec([Shape(8, 64, 512)]), info)
+    assert other_point.startswith(f"{info.origin}-") and other_point != key()

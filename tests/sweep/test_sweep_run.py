@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sweep_specs import QUICK, SHAPES, Listener, lines_of, make_spec, records_of, run_at
+from sweep_specs import QUICK, SHAPES, Listener, lines_of, make_spec, many_shapes, records_of, run_at
 
 from cake_tune.backends.simulated import true_us
-from cake_tune.errors import UsageError
+from cake_tune.errors import JournalError, UsageError
 from cake_tune.journal.journal import Journal
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.registry import shipped_tables, table_for, use_table
-from cake_tune.planner.shape import Plan, Shape
+from cake_tune.planner.shape import Device, Plan, Shape
 from cake_tune.planner.table import load_table
 from cake_tune.spec import Spec
 from cake_tune.sweep import SweepSummary, run_sweep
@@ -183,6 +183,9 @@ def test_a_budget_that_is_not_spent_changes_nothing(run):
     [
         ({}, 5),
         ({"crashed": 3}, 5),
+        ({"wrong": 3}, 4),
+        ({"wrong": 3, "crashed": 1}, 5),
+        ({"wrong": 3, "ok": 1}, 7),
         ({"ok": 1}, 0),
         ({"tied": 2, "ok": 1}, 0),
         ({"ok": 5, "oom": 1}, 7),
@@ -201,6 +204,22 @@ def test_progress_counts_up_and_estimates_the_rest(run):
     assert listener.estimates[-1] == 0
     assert all(estimate > 0 for estimate in listener.estimates[1:-1])
     assert [record.shape for record in listener.records] == SHAPES
+
+
+def test_the_estimate_does_not_go_beyond_the_time_budget(run):
+    listener = Listener()
+    run_sweep(make_spec(many_shapes(1000), time_budget_seconds=1.5), run, progress=listener)
+    estimates = [estimate for estimate in listener.estimates if estimate is not None]
+    assert estimates and max(estimates) <= 1.5
+
+
+def test_build_options_that_the_backend_does_not_take_are_refused_before_anything_is_written(run):
+    (point,) = make_spec(SHAPES[:1]).points()
+    plans = tuple(replace(plan, options=(("qk", "nvfp4"),)) for plan in point.plans)
+    spec = replace(make_spec(), expanded=(replace(point, plans=plans),))
+    with pytest.raises(UsageError, match=r"plans\.options: .*simulated \(none\), got qk"):
+        run_sweep(spec, run)
+    assert not run.path.exists()
 
 
 def test_provenance_and_tie_band_are_kept_and_the_band_is_measured_once(run):
@@ -222,6 +241,36 @@ def test_the_band_of_another_protocol_is_not_taken_over(run):
     run.write_info(replace(run.read_info(), tie_band=0.0123))
     run_sweep(make_spec(protocol=replace(QUICK, aa_rounds=6)), run)
     assert run.read_info().tie_band != 0.0123
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn"])
+def test_a_run_whose_table_in_force_is_lost_gets_another_and_says_so(run, damage):
+    run_sweep(make_spec(), run)
+    table, journal = load_table(run.in_force), run.journal.read_bytes()
+    run.in_force.unlink() if damage == "missing" else run.in_force.write_text("{")
+    listener = Listener()
+    assert run_sweep(make_spec(), run, progress=listener).done == 3
+    (told,) = listener.messages
+    assert "in-force.json" in told and told.endswith("the table in force now takes its place")
+    assert load_table(run.in_force) == table
+    assert run.journal.read_bytes() == journal
+
+
+@pytest.mark.parametrize("text", [None, "{", "another device"])
+def test_a_run_whose_provenance_is_lost_gets_it_back(run, text):
+    run_sweep(make_spec(), run)
+    origin = run.read_info().origin
+    if text == "another device":
+        run.write_info(replace(run.read_info(), device=Device("NVIDIA H200", "sm_90a", 132)))
+        with pytest.raises(JournalError, match="expected records of the device"):
+            list(run.read_records())
+    elif text is None:
+        run.run_json.unlink()
+    else:
+        run.run_json.write_text(text)
+    assert run_sweep(make_spec(), run).reused == 3
+    assert run.read_info().origin == origin
+    assert len(list(run.read_records())) == 3
 
 
 def test_raw_visits_are_kept_round_by_round(run):

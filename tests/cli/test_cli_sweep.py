@@ -1,0 +1,192 @@
+"""``cake-tune sweep`` as a user meets it: stopped, resumed, out of time, with failures; on the simulated device."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import cake_tune
+
+from cake_tune.journal.journal import read_journal
+
+QUICK = """\
+measure: {discard: 0, samples: 2, short_samples: 2, max_rounds: 3, early_rounds: 2, kn_rounds: 3, confirm_rounds: 2,
+  aa_rounds: 4, warmup_seconds: 0}
+"""
+ODD = "a run; of 'mine'"
+
+
+def write_spec(folder: Path, name: str = "small.yaml", backend: str = "simulated", tokens: str = "[1, 2, 4]", **more):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    keys = "".join(f"{key}: {value}\n" for key, value in more.items())
+    shapes = f"shapes: {{num_tokens: {tokens}, num_heads: 16, topk: 128}}\n"
+    path.write_text(f'version: 1\nname: small\nbackend: "{backend}"\n{keys}{shapes}{QUICK}')
+    return path.relative_to(folder.parent)
+
+
+def interrupted(*arguments: str | Path, cwd: Path, after: int = 3) -> tuple[int, list[str], str]:
+    """Exit code, lines of stdout and text of stderr of a sweep that gets Ctrl-C after some finished points."""
+    json_events = "--json" in arguments
+    command = [sys.executable, "-m", "cake_tune.cli", "sweep", *map(str, arguments)]
+    sweep = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
+    told = sweep.stdout if json_events else sweep.stderr
+    early = []
+    for line in told:
+        early.append(line)
+        if ('"finished"' in line if json_events else line.startswith("[")) and len(early) > after:
+            break
+    sweep.send_signal(signal.SIGINT)
+    out, err = sweep.communicate(timeout=60)
+    lines = ("".join(early) + out if json_events else out).splitlines()
+    return sweep.returncode, lines, err if json_events else "".join(early) + err
+
+
+def journal_of(results: Path) -> Path:
+    (journal,) = results.glob("*/small/journal.jsonl")
+    return journal
+
+
+@pytest.mark.parametrize("options", [(), ("--emit", "--retry-failed", "--json")], ids=["plain", "every option"])
+def test_the_command_that_is_printed_resumes_with_the_same_options(tmp_path, options):
+    spec = write_spec(tmp_path / ODD, tokens="{from: 1, to: 300}")
+    results = Path(ODD) / "the results"
+    code, lines, err = interrupted(spec, "--results", results, "--fresh", *options, cwd=tmp_path)
+    assert code == 130
+    assert "Traceback" not in err
+    message, _, command = err.splitlines()[-1].partition("; resume with: ")
+    measured = sum(1 for _ in read_journal(journal_of(tmp_path / results)))
+    assert message == f"interrupted: {measured} of 300 points are measured"
+    assert 1 <= measured < 300
+    words = shlex.split(command)
+    assert words[3:] == ["sweep", str(spec), "--results", str(results), *options]
+    if "--json" in options:
+        event = json.loads(lines[-1])
+        assert (event["event"], event["done"], event["total"]) == ("interrupted", measured, 300)
+        assert shlex.split(event["resume"]) == words
+    before = journal_of(tmp_path / results).read_bytes()
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert journal_of(tmp_path / results).read_bytes().startswith(before)
+    assert sum(1 for _ in read_journal(journal_of(tmp_path / results))) == 300
+    assert journal_of(tmp_path / results).with_name("table.json").exists() == ("--emit" in options)
+
+
+def test_the_command_that_is_printed_does_not_name_the_usual_results(tmp_path):
+    spec = write_spec(tmp_path / "specs", tokens="{from: 1, to: 300}")
+    code, _, err = interrupted(spec, cwd=tmp_path)
+    assert code == 130
+    assert err.endswith(f"sweep {spec}\n")
+
+
+def test_out_of_time_prints_the_command_that_goes_on_and_that_is_not_fresh(tmp_path):
+    spec = write_spec(tmp_path / "specs", time_budget="0.001")
+    done = cake_tune("sweep", spec, "--fresh", cwd=tmp_path)
+    assert done.returncode == 0
+    sentence, _, command = done.stderr.splitlines()[-1].partition(" with: ")
+    assert sentence == "the time budget is spent; measure what is left"
+    assert shlex.split(command)[3:] == ["sweep", str(spec)]
+    done = cake_tune("sweep", spec, "--fresh", "--json", cwd=tmp_path)
+    event = json.loads(done.stdout.splitlines()[-1])
+    assert event["event"] == "ended" and event["out_of_time"]
+    assert shlex.split(event["resume"])[3:] == ["sweep", str(spec), "--json"]
+
+
+def test_a_sweep_with_failures_emits_what_it_has_and_ends_with_7(tmp_path):
+    # At 8 heads and one chunk decode is the only plan, so that the point of 64 candidates fails.
+    spec = write_spec(tmp_path / "specs", "some.yaml", "faults:simulated:wrong@decode/t1/s1x1")
+    text = (tmp_path / spec).read_text()
+    (tmp_path / spec).write_text(text.replace("num_heads: 16, topk: 128", "num_heads: 8, topk: [64, 128]"))
+    done = cake_tune("sweep", spec, "--emit", cwd=tmp_path)
+    assert done.returncode == 7, done.stderr
+    assert "3 of 6 points have no winner" in done.stderr
+    run = journal_of(tmp_path / "results").parent
+    assert (run / "table.json").exists() and (run / "report.md").exists()
+    assert "table.json" in done.stdout
+
+
+@pytest.mark.parametrize("redirection", ["| head -n 1", ">/dev/full", "2>&- >&-", "2>/dev/full"])
+@pytest.mark.parametrize("option", ["", "--json"])
+def test_a_sweep_whose_progress_nobody_can_read_goes_on(tmp_path, redirection, option):
+    spec = write_spec(tmp_path / "specs", tokens="{from: 1, to: 40}")
+    command = f"{shlex.quote(sys.executable)} -m cake_tune.cli sweep {spec} {option} {redirection}"
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert sum(1 for _ in read_journal(journal_of(tmp_path / "results"))) == 40
+
+
+def test_points_that_differ_only_in_flags_are_told_apart(tmp_path):
+    spec = write_spec(tmp_path / "specs", tokens="1")
+    text = (tmp_path / spec).read_text().replace("topk: 128", "topk: 128, page_size: [2, 64], lengths: [false, true]")
+    (tmp_path / spec).write_text(text)
+    done = cake_tune("sweep", spec, cwd=tmp_path)
+    points = {line.partition("] ")[2].partition(": ")[0] for line in done.stderr.splitlines()}
+    shape = "T=1 H=16 topk=128"
+    assert points == {shape, f"{shape} lengths", f"{shape} page_size=2", f"{shape} page_size=2 lengths"}
+
+
+def test_only_wrong_results_are_exit_4(tmp_path):
+    spec = write_spec(tmp_path / "specs", backend="faults:simulated:wrong@*")
+    done = cake_tune("sweep", spec, cwd=tmp_path)
+    assert done.returncode == 4
+    assert "no point has a plan with right results" in done.stderr
+
+
+def test_lines_that_a_journal_lost_are_told_and_prove_nothing(tmp_path):
+    spec = write_spec(tmp_path / "specs")
+    assert cake_tune("sweep", spec, "--emit", cwd=tmp_path).returncode == 0
+    journal = journal_of(tmp_path / "results")
+    run = journal.parent
+    assert cake_tune("emit", run, "--check").returncode == 0
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(lines[0] + lines[1].replace(b"rounds", b"rouNds") + lines[2])
+    for command in ("fit", "emit", "report"):
+        done = cake_tune(command, run)
+        assert done.returncode == 0, done.stderr
+        assert f"warning: {journal}:2: damaged line" in done.stderr
+    done = cake_tune("emit", run, "--check")
+    assert done.returncode == 2
+    assert "a damaged journal proves nothing" in done.stderr
+
+
+def test_the_journal_of_another_run_gives_no_table(tmp_path):
+    spec = write_spec(tmp_path / "specs")
+    assert cake_tune("sweep", spec, cwd=tmp_path).returncode == 0
+    run = journal_of(tmp_path / "results").parent
+    info = json.loads((run / "run.json").read_text())
+    info["device"] |= {"name": "NVIDIA H200", "arch": "sm_90a", "num_sms": 132}
+    (run / "run.json").write_text(json.dumps(info))
+    for command in (("fit", run), ("emit", run), ("emit", run, "--check"), ("report", run)):
+        done = cake_tune(*command)
+        assert done.returncode == 2, command
+        assert "expected records of the device, kernel, backend and protocol that run.json names" in done.stderr or (
+            "--check" in command and "table.json" in done.stderr
+        )
+    assert not (run / "table.json").exists()
+
+
+@pytest.mark.parametrize("results", ["/proc/none", "a file"])
+def test_results_that_cannot_be_written_are_one_message_and_exit_2(tmp_path, results):
+    (tmp_path / "a file").write_text("")
+    done = cake_tune("sweep", write_spec(tmp_path / "specs"), "--results", results, cwd=tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ") and results in line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_run_that_may_not_be_written_is_one_message_and_exit_2(tmp_path):
+    spec = write_spec(tmp_path / "specs")
+    assert cake_tune("sweep", spec, cwd=tmp_path).returncode == 0
+    run = journal_of(tmp_path / "results").parent
+    run.chmod(0o555)
+    try:
+        done = cake_tune("sweep", spec, cwd=tmp_path)
+    finally:
+        run.chmod(0o755)
+    assert done.returncode == 2
+    assert "Permission denied" in done.stderr and "Traceback" not in done.stderr
