@@ -30,7 +30,7 @@ def paired_differences(
         if a == b:
             noise[:, i] = 0.0
             continue
-        common = _common_rounds(samples, point, a, b)
+        common = common_rounds(samples, point, a, b)
         if len(common) < LEAST_ROUNDS:
             noise[:, i] = generator.normal(0.0, samples.tie_band[point], replicates)
         else:
@@ -39,7 +39,10 @@ def paired_differences(
     return reported, (reported + noise).astype(np.float32)
 
 
-def _common_rounds(samples: Samples, point: int, a: int, b: int) -> NDArray[np.float32]:
+def common_rounds(samples: Samples, point: int, a: int, b: int) -> NDArray[np.float32]:
+    """Log time of row ``a`` minus that of ``b`` in the rounds that both have: confirmation's if three or more, else the
+    race's.
+    """
     offset = int(samples.start[point])
     for rounds in (samples.confirm[point], samples.visits[point]):
         common: NDArray[np.float32] = rounds[a - offset] - rounds[b - offset]

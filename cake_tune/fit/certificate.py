@@ -1,6 +1,6 @@
 """How good a table is: the regret of what users get from it, on measured shapes and on held-out ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -9,26 +9,26 @@ from cake_tune.fit.regret import summarise
 from cake_tune.fit.rules import fit_rules
 from cake_tune.fit.samples import Samples
 from cake_tune.planner.rules import Rules
-from cake_tune.planner.shape import Kernel
+from cake_tune.planner.shape import Plan
 from cake_tune.planner.table import Certificate, PlannerTable, Regret
 
 _LEAST_GROUPS = 3
 _MOST_FOLDS = 8
 
 
-def table_regrets(samples: Samples, table: PlannerTable, points: Iterable[int] | None = None) -> list[float]:
-    """Regret, as a fraction, of the table's own look-up at each point.
+def table_plans(samples: Samples, table: PlannerTable, points: Iterable[int]) -> Iterator[tuple[int, Plan]]:
+    """Each of ``points`` with the answer of ``table``, which is the measured device's.
 
     Where one kernel alone was raced, the table is asked for that kernel.
     """
-    kernels: tuple[Kernel, ...] = ("decode", "prefill")
-    raced = {kernel: samples.raced(kernel) for kernel in kernels}
-    regrets = []
-    for point in range(len(samples)) if points is None else points:
-        alone = [kernel for kernel in kernels if raced[kernel][point]]
-        plan = plan_of(table, samples, point, alone[0] if len(alone) == 1 else None)
-        regrets.append(verdict(samples, point, plan).regret)
-    return regrets
+    for point in points:
+        yield point, plan_of(table, samples, point, table.device.num_sms, samples.kernel_alone(point))
+
+
+def table_regrets(samples: Samples, table: PlannerTable, points: Iterable[int] | None = None) -> list[float]:
+    """Regret, as a fraction, of ``table_plans`` at each point; at all of them where ``points`` is None."""
+    asked = range(len(samples)) if points is None else points
+    return [verdict(samples, point, plan).regret for point, plan in table_plans(samples, table, asked)]
 
 
 def certify(samples: Samples, table: PlannerTable, start: Rules) -> Certificate:

@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 
 from cake_tune.errors import UndecidedError
 from cake_tune.fit.samples import LEAST_ROUNDS, Bools, Floats, Samples, ShapeKey
-from cake_tune.journal.record import PlanRow, PointRecord
+from cake_tune.journal.record import USABLE, PlanRow, PointRecord
 from cake_tune.measure.statistics import location
 from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
 from cake_tune.planner.shape import Plan, num_chunks
-
-USABLE = ("ok", "tied", "pruned")
-"""Statuses of rows whose time counts; a pruned plan's time is the one with which it left the race."""
 
 
 class _Variant(NamedTuple):
@@ -43,7 +40,7 @@ def collect(records: Iterable[PointRecord]) -> Samples:
             variants.append(_compact(record, interned))
     if not variants:
         raise UndecidedError(
-            f"records: expected at least one point with a measured plan, got {seen} points without any; nothing to fit"
+            f"records: expected at least one point with a measured plan, got none (points seen: {seen}); nothing to fit"
         )
     variants.sort(key=lambda variant: (variant.key, variant.order))
     points = [_combine(list(found)) for _, found in groupby(variants, key=lambda variant: variant.key)]
@@ -104,6 +101,8 @@ class _Point(NamedTuple):
     plans: list[Plan]
     log_time: Floats
     equal: Bools
+    chosen: Bools
+    variants: int
     visits: NDArray[np.float32]
     confirm: NDArray[np.float32]
     tie_band: float
@@ -123,15 +122,16 @@ def _combine(variants: list[_Variant]) -> _Point:
     if not np.isnan(log_time).all():
         equal = log_time <= np.nanmin(log_time) + tie_band
     bests = {variant.best for variant in variants}
-    chosen = bests.pop() if len(bests) == 1 else None
-    if chosen in place:
-        equal[place[chosen]] |= not np.isnan(log_time[place[chosen]])
+    best = bests.pop() if len(bests) == 1 else None
+    chosen = np.array([plan == best for plan in plans], dtype=np.bool_) & ~np.isnan(log_time)
     started = sorted(variant.started for variant in variants)
     return _Point(
         key=variants[0].key,
         plans=plans,
         log_time=log_time,
         equal=equal,
+        chosen=chosen,
+        variants=len(variants),
         visits=np.concatenate([_spread_out(variant.visits, variant.plans, place) for variant in variants], axis=1),
         confirm=np.concatenate([_spread_out(variant.confirm, variant.plans, place) for variant in variants], axis=1),
         tie_band=tie_band,
@@ -165,6 +165,8 @@ def _flatten(points: list[_Point], plans: list[Plan]) -> Samples:
         plan=np.array([index[plan] for point in points for plan in point.plans], dtype=np.int64),
         log_time=np.concatenate([point.log_time for point in points]),
         equal=np.concatenate([point.equal for point in points]),
+        chosen=np.concatenate([point.chosen for point in points]),
+        variants=np.array([point.variants for point in points], dtype=np.int64),
         visits=[point.visits for point in points],
         confirm=[point.confirm for point in points],
         dates=(min(point.dates[0] for point in points), max(point.dates[1] for point in points)),

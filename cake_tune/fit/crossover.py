@@ -5,7 +5,6 @@ curve is fitted through latencies: waves make them jump, and a cut needs only th
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cake_tune.fit.bootstrap import interval, paired_differences
-from cake_tune.fit.collect import collect
 from cake_tune.fit.regret import point_weights
 from cake_tune.fit.samples import Bools, Floats, Ints, Samples
-from cake_tune.journal.record import PointRecord
 from cake_tune.planner.shape import Kernel
 from cake_tune.planner.table import PlannerTable
 
@@ -35,8 +32,9 @@ class Crossover:
     """The crossover of one (num_heads, topk, extra_topk), from the shapes on which both kernels were measured.
 
     Decode up to ``threshold`` tokens, prefill above (None: decode always). ``low`` and ``high`` bracket it with 95 %
-    confidence: the last num_tokens at which decode may still win (0: none) and the first at which prefill may
-    (None: none measured). ``intervals`` is empty unless one threshold does not describe what was measured.
+    confidence: decode up to the measured num_tokens ``low`` (0: nowhere), prefill from the measured ``high`` on
+    (None: nowhere measured); in between either may be the faster. ``intervals`` is empty unless one threshold does not
+    describe what was measured.
     ``num_tokens`` and ``advantage`` are the grid: ``advantage`` is d(T), the log of prefill's time over decode's.
     """
 
@@ -49,6 +47,25 @@ class Crossover:
     intervals: tuple[KernelInterval, ...]
     num_tokens: tuple[int, ...]
     advantage: tuple[float, ...]
+
+    @property
+    def everywhere(self) -> Kernel | None:
+        """The kernel to use at every measured num_tokens; None where that changes on the way."""
+        if self.intervals:
+            return None
+        if self.threshold is None or self.threshold >= self.num_tokens[-1]:
+            return "decode"
+        return "prefill" if self.threshold < self.num_tokens[0] else None
+
+    @property
+    def decided(self) -> bool:
+        """Whether one kernel is surely the faster at any measured num_tokens."""
+        return self.low > 0 or self.high is not None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether some measured num_tokens lies inside the bracket, where either kernel may be the faster."""
+        return any(self.low < tokens and (self.high is None or tokens < self.high) for tokens in self.num_tokens)
 
     @property
     def settled(self) -> bool:
@@ -88,17 +105,11 @@ class Cut(NamedTuple):
     high: int | None
 
 
-def crossovers(records: Iterable[PointRecord], in_force: PlannerTable | None = None) -> list[Crossover]:
-    """The crossover of every (num_heads, topk, extra_topk) at which both kernels were measured, in that order.
+def crossovers(samples: Samples, in_force: PlannerTable | None = None) -> list[Crossover]:
+    """The crossover of every (num_heads, topk, extra_topk) at which both kernels have a time, in that order.
 
-    A threshold of ``in_force`` stays where it lies inside the bracket. ``UndecidedError`` when nothing was measured;
-    an empty list when no shape has both kernels.
+    A threshold of ``in_force`` stays where it lies inside the bracket. An empty list when no shape has both kernels.
     """
-    return crossovers_of(collect(records), in_force)
-
-
-def crossovers_of(samples: Samples, in_force: PlannerTable | None = None) -> list[Crossover]:
-    """``crossovers`` of samples already collected."""
     both = duel(samples)
     found = []
     for (num_heads, topk, extra_topk), points in samples.groups():
@@ -127,7 +138,7 @@ def duel(samples: Samples) -> Duel:
     """The points at which both kernels have a time, with octave weights over each group's points."""
     decode, _ = samples.best("decode")
     prefill, _ = samples.best("prefill")
-    points = np.flatnonzero((decode >= 0) & (prefill >= 0))
+    points = np.flatnonzero(samples.timed("decode") & samples.timed("prefill"))
     advantage, replicates = paired_differences(samples, points, prefill[points], decode[points])
     weight = point_weights(samples.take(points)) if len(points) else np.ones(0)
     return Duel(points, samples.num_tokens[points], weight, advantage, replicates, samples.tie_band[points])

@@ -1,8 +1,11 @@
-"""Exceptions: measured shapes at which the rules would lose more than the tie band, merged into intervals.
+"""Exceptions: measured shapes at which another plan beats the rules', merged into intervals.
 
-An interval grows through neighbouring measured num_tokens while one plan is within the tie band at all of them, and
-ends at the last one that needs it. Between two measured num_tokens it reaches to the midpoint of their logarithms: a
-shape in between goes with the nearer measured one. It never reaches beyond what was measured.
+A plan is beaten where it is slower than the fastest by more than the tie band, or has no time. The plan that the race
+chose never is: where that is the one in force, another may measure faster, but not surely by enough to replace it.
+
+An interval grows through neighbouring measured num_tokens while one plan is unbeaten at all of them, and ends at the
+last one that needs it. Between two measured num_tokens it reaches to the midpoint of their logarithms: a shape in
+between goes with the nearer measured one. It never reaches beyond what was measured.
 """
 
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ import numpy as np
 from cake_tune.fit.crossover import midpoint
 from cake_tune.fit.samples import Samples
 from cake_tune.planner.lookup import decide
-from cake_tune.planner.shape import Kernel, Plan
+from cake_tune.planner.shape import Kernel, Plan, simplest
 from cake_tune.planner.table import Override, PlannerTable
 
 
@@ -22,44 +25,48 @@ from cake_tune.planner.table import Override, PlannerTable
 class Verdict:
     """How a plan does at one point.
 
-    ``regret`` is a fraction; ``tied``: no worse than the best; ``judged``: its kernel was raced at the point at all.
+    ``regret`` is a fraction; ``timed``: it has a time; ``accepted``: within the tie band of the fastest, or the race's
+    choice; ``judged``: its kernel was raced at the point at all.
     """
 
     regret: float
-    tied: bool
+    timed: bool
+    accepted: bool
     judged: bool
 
 
 def verdict(samples: Samples, point: int, plan: Plan) -> Verdict:
-    """Judge ``plan`` at ``point``; one without a time counts as the slowest plan measured there, and never ties."""
+    """Judge ``plan`` at ``point``; one without a time counts as the slowest plan measured there."""
     rows = samples.rows(point)
     times = samples.log_time[rows.start : rows.stop]
     best = float(np.nanmin(times))
-    row = samples.row_of(point, plan)
-    if row is not None and not np.isnan(samples.log_time[row]):
-        return Verdict(float(np.expm1(samples.log_time[row] - best)), bool(samples.equal[row]), True)
+    row = samples.timed_row(point, plan)
+    if row is not None:
+        lost = float(np.expm1(samples.log_time[row] - best))
+        return Verdict(lost, timed=True, accepted=samples.accepted(row), judged=True)
     judged = any(samples.plans[samples.plan[row]].kernel == plan.kernel for row in rows)
-    return Verdict(float(np.expm1(np.nanmax(times) - best)), False, judged)
+    return Verdict(float(np.expm1(np.nanmax(times) - best)), timed=False, accepted=False, judged=judged)
 
 
 def find_overrides(samples: Samples, ruled: PlannerTable, in_force: PlannerTable) -> tuple[Override, ...]:
-    """The exceptions that ``ruled``, a table without any, needs.
+    """The exceptions that ``ruled``, a table of the measured device without any, needs.
 
-    Of the plans tied on an interval the one that ``in_force`` uses all over it stays, else the simplest is taken.
+    Of the plans unbeaten on an interval the one that ``in_force`` uses all over it stays, else the simplest is taken.
     """
     found: list[Override] = []
+    num_sms = ruled.device.num_sms
     for _, points in samples.groups():
-        verdicts = [verdict(samples, point, plan_of(ruled, samples, point)) for point in points]
-        for stretch in _stretches(samples, points, [each.judged and not each.tied for each in verdicts]):
-            held = {plan_of(in_force, samples, point) for point in stretch.points}
+        verdicts = [verdict(samples, point, plan_of(ruled, samples, point, num_sms)) for point in points]
+        for stretch in _stretches(samples, points, [each.judged and not each.accepted for each in verdicts]):
+            held = {plan_of(in_force, samples, point, num_sms, samples.kernel_alone(point)) for point in stretch.points}
             kept = held & stretch.plans if len(held) == 1 else set()
             lost = max(verdicts[point - points.start].regret for point in stretch.points)
-            found.append(_override(samples, points, stretch, min(kept or stretch.plans, key=_simplicity), lost))
+            found.append(_override(samples, points, stretch, simplest(kept or stretch.plans), lost))
     return tuple(found)
 
 
-def plan_of(table: PlannerTable, samples: Samples, point: int, kernel: Kernel | None = None) -> Plan:
-    """The plan of ``table`` at a measured shape."""
+def plan_of(table: PlannerTable, samples: Samples, point: int, num_sms: int, kernel: Kernel | None = None) -> Plan:
+    """The plan of ``table`` at a measured shape on the measured device, which need not be the table's."""
     key = samples.key(point)
     decision = decide(
         table,
@@ -67,29 +74,30 @@ def plan_of(table: PlannerTable, samples: Samples, point: int, kernel: Kernel | 
         num_heads=key.num_heads,
         topk=key.topk,
         extra_topk=key.extra_topk,
+        num_sms=num_sms,
         kernel=kernel,
     )
     return decision.plan
 
 
 class _Stretch(NamedTuple):
-    """Neighbouring points and the plans that tie with the best at all of them."""
+    """Neighbouring points and the plans that are unbeaten at all of them."""
 
     points: range
     plans: set[Plan]
 
 
 def _stretches(samples: Samples, points: range, needed: list[bool]) -> Iterator[_Stretch]:
-    """The points that need an exception, together with those between that share a tied plan with them."""
+    """The points that need an exception, together with those between that share an unbeaten plan with them."""
     first = points.start
     while first < points.stop:
         if not needed[first - points.start]:
             first += 1
             continue
-        last, plans = first, _tied(samples, first)
+        last, plans = first, _unbeaten(samples, first)
         common = plans
         for point in range(first + 1, points.stop):
-            common = common & _tied(samples, point)
+            common = common & _unbeaten(samples, point)
             if not common:
                 break
             if needed[point - points.start]:
@@ -98,8 +106,18 @@ def _stretches(samples: Samples, points: range, needed: list[bool]) -> Iterator[
         first = last + 1
 
 
-def _tied(samples: Samples, point: int) -> set[Plan]:
+def _unbeaten(samples: Samples, point: int) -> set[Plan]:
+    return {samples.plans[samples.plan[row]] for row in samples.rows(point) if samples.accepted(row)}
+
+
+def _equal(samples: Samples, point: int) -> set[Plan]:
     return {samples.plans[samples.plan[row]] for row in samples.rows(point) if samples.equal[row]}
+
+
+def _ties(samples: Samples, points: range, plan: Plan) -> tuple[Plan, ...]:
+    """The plans within the tie band of the fastest at all ``points``, if ``plan`` and another are."""
+    equal = set.intersection(*(_equal(samples, point) for point in points))
+    return tuple(sorted(equal)) if plan in equal and len(equal) > 1 else ()
 
 
 def _override(samples: Samples, points: range, stretch: _Stretch, plan: Plan, lost: float) -> Override:
@@ -118,10 +136,5 @@ def _override(samples: Samples, points: range, stretch: _Stretch, plan: Plan, lo
         max_tokens=high,
         plan=plan,
         regret=round(lost, 6),
-        ties=tuple(sorted(stretch.plans)) if len(stretch.plans) > 1 else (),
+        ties=_ties(samples, stretch.points, plan),
     )
-
-
-def _simplicity(plan: Plan) -> tuple[int, int, Plan]:
-    """Fewest splits first; scratch grows with splits alone, so that what remains is the plain order."""
-    return plan.num_splits, len(plan.options), plan

@@ -54,7 +54,11 @@ class Samples:
     """Per row, the index into ``plans``; ascending within a point."""
     log_time: Floats
     equal: Bools
-    """Per row: within the tie band of the point's best, or chosen by the protocol (see ``PointRecord.best``)."""
+    """Per row: within the tie band of the point's fastest."""
+    chosen: Bools
+    """Per row: chosen by the race in every variant (see ``PointRecord.best``), and with a time."""
+    variants: Ints
+    """Per point, how many measured variants it combines."""
     visits: list[NDArray[np.float32]]
     confirm: list[NDArray[np.float32]]
     dates: tuple[str, str]
@@ -73,9 +77,10 @@ class Samples:
         """The rows of ``point``."""
         return range(int(self.start[point]), int(self.start[point + 1]))
 
-    def row_of(self, point: int, plan: Plan) -> int | None:
-        """The row of ``plan`` at ``point``, or None where it was not raced."""
-        return next((row for row in self.rows(point) if self.plans[self.plan[row]] == plan), None)
+    def timed_row(self, point: int, plan: Plan) -> int | None:
+        """The row of ``plan`` at ``point``, or None where it has no time."""
+        rows = (row for row in self.rows(point) if self.plans[self.plan[row]] == plan)
+        return next((row for row in rows if not np.isnan(self.log_time[row])), None)
 
     def groups(self) -> list[tuple[tuple[int, int, int], range]]:
         """Every (num_heads, topk, extra_topk) with its points, which ascend in num_tokens."""
@@ -95,14 +100,23 @@ class Samples:
         rows[owner[hits[::-1]]] = hits[::-1]
         return rows, least
 
+    def accepted(self, row: int) -> bool:
+        """Whether no other plan beats it: equal to the fastest, or chosen, though it may measure slower by noise."""
+        return bool(self.equal[row] or self.chosen[row])
+
     def is_kernel(self, kernel: Kernel) -> Bools:
         """Per row, whether its plan is of ``kernel``."""
         of_plan = np.array([plan.kernel == kernel for plan in self.plans], dtype=np.bool_)
         return of_plan[self.plan]
 
-    def raced(self, kernel: Kernel) -> Bools:
-        """Per point, whether any plan of ``kernel`` was tried, measured or failed."""
-        return np.logical_or.reduceat(self.is_kernel(kernel), self.start[:-1])
+    def timed(self, kernel: Kernel) -> Bools:
+        """Per point, whether any plan of ``kernel`` has a time."""
+        return np.logical_or.reduceat(self.is_kernel(kernel) & ~np.isnan(self.log_time), self.start[:-1])
+
+    def kernel_alone(self, point: int) -> Kernel | None:
+        """The kernel of every plan tried at ``point``, measured or failed; None where both were."""
+        first, *others = {self.plans[self.plan[row]].kernel for row in self.rows(point)}
+        return None if others else first
 
     def take(self, points: Ints) -> "Samples":
         """The samples of ``points`` alone, which ascend."""
@@ -120,6 +134,8 @@ class Samples:
             plan=self.plan[rows],
             log_time=self.log_time[rows],
             equal=self.equal[rows],
+            chosen=self.chosen[rows],
+            variants=self.variants[points],
             visits=[self.visits[point] for point in points],
             confirm=[self.confirm[point] for point in points],
         )

@@ -1,20 +1,21 @@
 """The planner table of a journal: rules, exceptions, certificate, and where it all comes from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from cake_tune.fit.certificate import certify
 from cake_tune.fit.collect import collect
-from cake_tune.fit.overrides import find_overrides
+from cake_tune.fit.overrides import find_overrides, plan_of
 from cake_tune.fit.rules import fit_rules
-from cake_tune.fit.samples import Samples
+from cake_tune.fit.samples import Bools, Samples
 from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.measure.protocol import PROTOCOL
-from cake_tune.planner.registry import shipped_tables
+from cake_tune.planner.registry import nearest_published
 from cake_tune.planner.rules import Rules
+from cake_tune.planner.shape import Kernel
 from cake_tune.planner.table import PlannerTable, Provenance, Region
 
 
@@ -22,11 +23,15 @@ def build_table(records: Iterable[PointRecord], info: RunInfo, in_force: Planner
     """The table that ``records`` of the run ``info`` give, where ``in_force`` decided so far.
 
     Deterministic: the same records in any order give the same table. Parts that the records say nothing about (the
-    crossover, when one kernel alone was raced) stay those of ``in_force``, and the provenance's note says so.
+    crossover, when no shape has times of both kernels) stay those of ``in_force``, and the provenance's note says so.
     ``UndecidedError`` when no record holds a usable time.
     """
-    samples = collect(records)
-    both = np.unique(samples.topk[samples.raced("decode") & samples.raced("prefill")])
+    return table_of_samples(collect(records), info, in_force)
+
+
+def table_of_samples(samples: Samples, info: RunInfo, in_force: PlannerTable) -> PlannerTable:
+    """``build_table`` of records already collected."""
+    both = np.unique(samples.topk[samples.timed("decode") & samples.timed("prefill")])
     rules = fit_rules(samples, in_force.rules, info.device.num_sms)
     table = PlannerTable(
         device=info.device,
@@ -34,9 +39,9 @@ def build_table(records: Iterable[PointRecord], info: RunInfo, in_force: Planner
         provenance=_provenance(samples, info, in_force, crossover_measured=bool(len(both))),
         calibrated_topks=tuple(both.tolist()) or in_force.calibrated_topks,
         rules=rules,
-        measured=_regions(samples),
     )
     table = replace(table, exceptions=find_overrides(samples, table, in_force))
+    table = replace(table, measured=tuple(_regions(samples, table)))
     return replace(table, certificate=certify(samples, table, _blind_start(in_force, info.device.num_sms)))
 
 
@@ -46,7 +51,7 @@ def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossov
         notes.append(f"measured on {info.device.arch}, not on a GPU: it never answers for one")
     if not crossover_measured:
         notes.append(
-            f"both kernels were raced on no shape: the crossover and calibrated_topks are those of {in_force.label}"
+            f"no shape has times of both kernels: the crossover and calibrated_topks are those of {in_force.label}"
         )
     return Provenance(
         kind="measured",
@@ -60,18 +65,23 @@ def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossov
     )
 
 
-def _regions(samples: Samples) -> tuple[Region, ...]:
-    tokens = samples.num_tokens
-    return tuple(
-        Region(*group, min_tokens=int(tokens[points.start]), max_tokens=int(tokens[points.stop - 1]))
-        for group, points in samples.groups()
-    )
+def _regions(samples: Samples, table: PlannerTable) -> Iterator[Region]:
+    """Where ``table``, exceptions included, answers with a plan that has a time."""
+    timed: dict[Kernel, Bools] = {"decode": samples.timed("decode"), "prefill": samples.timed("prefill")}
 
+    def measured(kernel: Kernel, points: range) -> tuple[int, ...]:
+        found = []
+        for point in points:
+            if timed[kernel][point]:
+                plan = plan_of(table, samples, point, table.device.num_sms, kernel)
+                if samples.timed_row(point, plan) is not None:
+                    found.append(samples.key(point).num_tokens)
+        return tuple(found)
 
-def nearest_published(num_sms: int) -> PlannerTable:
-    """The published table of the nearest SM count, the smaller of two as near."""
-    published = [table for table in shipped_tables() if table.provenance.kind == "published"]
-    return min(published, key=lambda table: (abs(table.device.num_sms - num_sms), table.device.num_sms))
+    for group, points in samples.groups():
+        decode, prefill = measured("decode", points), measured("prefill", points)
+        if decode or prefill:
+            yield Region(*group, decode=decode, prefill=prefill)
 
 
 def _blind_start(in_force: PlannerTable, num_sms: int) -> Rules:

@@ -101,7 +101,12 @@ COLUMNS = (
     Column("arch", "device architecture; cpu and simulated are no GPU", lambda c: c.info.device.arch),
     Column("num_sms", "multiprocessors, or worker threads on a CPU", lambda c: c.info.device.num_sms),
     Column("kernel_identity", "hash of kernel sources and build options", lambda c: c.info.kernel.identity),
-    Column("error", "relative error found by the check, or what failed", lambda c: c.row.error or c.record.error),
+    Column(
+        "relative_error",
+        "largest error that the correctness gate found, relative to the reference; empty: the plan never passed it",
+        lambda c: c.row.relative_error,
+    ),
+    Column("error", "what failed", lambda c: c.row.error or c.record.error),
 )
 
 

@@ -2,27 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from cake_tune.errors import UndecidedError
-from cake_tune.fit.certificate import table_regrets
+from cake_tune.fit.certificate import table_plans
 from cake_tune.fit.collect import collect
-from cake_tune.fit.crossover import Crossover, crossovers_of
-from cake_tune.fit.overrides import verdict
-from cake_tune.fit.regret import summarise
-from cake_tune.fit.run import table_of_run
+from cake_tune.fit.crossover import Crossover, crossovers
+from cake_tune.fit.kept import Kept, kept_for_noise
 from cake_tune.fit.samples import Samples, ShapeKey
-from cake_tune.journal.journal import read_journal
-from cake_tune.journal.record import PointRecord
+from cake_tune.fit.table import table_of_samples
+from cake_tune.journal.record import USABLE, PointRecord
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.shape import Plan, Shape
-from cake_tune.planner.table import PlannerTable, Regret, load_table
+from cake_tune.planner.table import PlannerTable, load_table
 from cake_tune.report.moved import Moved, moved_constants
-
-GOOD = ("ok", "tied", "pruned")
+from cake_tune.report.policies import Policy, best_fixed, policy_of
 
 
 class Failure(NamedTuple):
@@ -34,44 +30,39 @@ class Failure(NamedTuple):
     error: str
 
 
-@dataclass(frozen=True)
-class Policy:
-    """A way to choose plans, and what it loses at each measured point (fractions)."""
-
-    name: str
-    regrets: tuple[float, ...]
-
-    @property
-    def summary(self) -> Regret:
-        """Mean, 95th percentile and worst."""
-        found = summarise(self.regrets)
-        assert found is not None, "policies without points are left out"
-        return found
-
-
 @dataclass
 class Findings:
     """What one run shows.
 
     ``in_force`` is the table its fit started from. ``samples`` is None when no row holds a usable time, ``table`` when
-    none was emitted.
+    none was emitted; ``stale``: the journal gives another table now.
     """
 
     info: RunInfo
     in_force: PlannerTable
     table: PlannerTable | None = None
+    stale: bool = False
     samples: Samples | None = None
     crossovers: list[Crossover] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
     row_statuses: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     incumbents: dict[ShapeKey, Plan] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    """What was wrong with lines of the journal that were passed over."""
 
     @property
     def points(self) -> int:
         """Points with a record."""
         return sum(self.statuses.values())
+
+    @property
+    def nothing_lost(self) -> bool:
+        """Whether every policy with times is nowhere slower than the fastest plan."""
+        timed = [policy for policy in self.policies if policy.timed]
+        return bool(timed) and all(policy.summary.worst == 0 for policy in timed)
 
     @property
     def moved(self) -> list[Moved]:
@@ -92,7 +83,16 @@ def read_run(run: RunDirectory, observe: Callable[[PointRecord], None] | None = 
 
     Works at any time of a sweep: without a journal, or without a usable row, there is just less to say.
     """
-    return _gather(run, load_table(run.table) if run.table.exists() else None, observe)
+    findings = Findings(run.read_info(), load_table(run.in_force))
+    if run.table.exists():
+        findings.table = load_table(run.table)
+    with suppress(UndecidedError):
+        samples = collect(_watched(run, findings, observe))
+        _judge(findings, samples, "emitted table")
+    findings.messages = tuple(run.messages)
+    if findings.table is not None:
+        findings.stale = findings.samples is None or findings.table != _fitted(findings, findings.samples)
+    return findings
 
 
 def fit_run(run: RunDirectory) -> Findings:
@@ -100,29 +100,42 @@ def fit_run(run: RunDirectory) -> Findings:
 
     ``UndecidedError`` when the journal holds no usable time.
     """
-    return _gather(run, table_of_run(run), None)
-
-
-def _gather(run: RunDirectory, table: PlannerTable | None, observe: Callable[[PointRecord], None] | None) -> Findings:
-    findings = Findings(run.read_info(), load_table(run.in_force), table)
-
-    def watched() -> Iterator[PointRecord]:
-        for record in read_journal(run.journal) if run.journal.exists() else ():
-            _note(findings, record)
-            if observe is not None:
-                observe(record)
-            yield record
-
-    try:
-        samples = collect(watched())
-    except UndecidedError:
-        samples = None
-    if samples is not None:
-        findings.samples = samples
-        findings.crossovers = crossovers_of(samples, findings.table)
-        findings.policies = list(_policies(findings, samples))
-    findings.failures.sort(key=lambda failure: (failure.status, failure.shape, str(failure.plan)))
+    findings = Findings(run.read_info(), load_table(run.in_force))
+    samples = collect(_watched(run, findings))
+    findings.table = _fitted(findings, samples)
+    _judge(findings, samples, "fitted table")
     return findings
+
+
+def _fitted(findings: Findings, samples: Samples) -> PlannerTable:
+    return table_of_samples(samples, findings.info, findings.in_force)
+
+
+def _watched(
+    run: RunDirectory, findings: Findings, observe: Callable[[PointRecord], None] | None = None
+) -> Iterator[PointRecord]:
+    """The records of ``run``, noted in ``findings`` and shown to ``observe`` as they stream by."""
+    for record in run.read_records() if run.journal.exists() else ():
+        _note(findings, record)
+        if observe is not None:
+            observe(record)
+        yield record
+    findings.failures.sort(key=lambda failure: (failure.status, failure.shape, str(failure.plan)))
+
+
+def _judge(findings: Findings, samples: Samples, table_name: str) -> None:
+    """Everything that follows from the samples and the table."""
+    points = range(len(samples))
+    held = [(point, findings.incumbents.get(samples.key(point))) for point in points]
+    policies = [
+        policy_of(table_name, samples, table_plans(samples, findings.table, points)) if findings.table else None,
+        policy_of("plans in force before", samples, [(point, plan) for point, plan in held if plan is not None]),
+        best_fixed(samples),
+    ]
+    findings.samples = samples
+    findings.crossovers = crossovers(samples, findings.table)
+    findings.policies = [policy for policy in policies if policy is not None]
+    findings.kept = kept_for_noise(samples)
 
 
 def _note(findings: Findings, record: PointRecord) -> None:
@@ -131,46 +144,9 @@ def _note(findings: Findings, record: PointRecord) -> None:
     if record.incumbent is not None:
         key = ShapeKey(shape.num_heads, shape.topk, shape.extra_topk, shape.num_tokens)
         findings.incumbents[key] = record.incumbent
-    if record.status not in GOOD and not any(row.status not in GOOD for row in record.rows):
+    if record.status not in USABLE and not any(row.status not in USABLE for row in record.rows):
         findings.failures.append(Failure(record.status, shape, None, record.error or ""))
     for row in record.rows:
         findings.row_statuses[row.status] += 1
-        if row.status not in GOOD:
+        if row.status not in USABLE:
             findings.failures.append(Failure(row.status, shape, row.plan, row.error or record.error or ""))
-
-
-def _policies(findings: Findings, samples: Samples) -> Iterator[Policy]:
-    if findings.table is not None:
-        yield Policy("emitted table", tuple(table_regrets(samples, findings.table)))
-    held = [(point, findings.incumbents.get(samples.key(point))) for point in range(len(samples))]
-    regrets = tuple(verdict(samples, point, plan).regret for point, plan in held if plan is not None)
-    if regrets:
-        yield Policy("plans in force before", regrets)
-    fixed = best_fixed(samples)
-    if fixed is not None:
-        yield fixed
-
-
-def best_fixed(samples: Samples) -> Policy | None:
-    """The one (kernel, head_tiles, num_splits) that loses least, of those with a time at four of five points or more.
-
-    Where it has none, the point's slowest plan counts. None if no plan is measured that widely.
-    """
-    _, least = samples.best()
-    slowest = np.fmax.reduceat(samples.log_time, samples.start[:-1])
-    owner = np.repeat(np.arange(len(samples)), np.diff(samples.start))
-    kinds: dict[tuple[str, int, int], list[int]] = {}
-    for i, plan in enumerate(samples.plans):
-        if not plan.options:
-            kinds.setdefault((plan.kernel, plan.head_tiles, plan.num_splits), []).append(i)
-    policies = []
-    for (kernel, tiles, splits), members in kinds.items():
-        rows = np.flatnonzero(np.isin(samples.plan, members) & np.isfinite(samples.log_time))
-        if len(rows) >= 0.8 * len(samples):
-            times = slowest.copy()
-            times[owner[rows]] = samples.log_time[rows]
-            regrets = np.expm1(times - least)
-            name = f"always {kernel}, {tiles} head tile{'s' * (tiles > 1)}"
-            name += f", {splits} split{'s' * (splits > 1)}" if kernel == "decode" else ""
-            policies.append(Policy(f"best fixed plan ({name})", tuple(regrets.tolist())))
-    return min(policies, key=lambda policy: (policy.summary.mean, policy.name), default=None)

@@ -1,13 +1,24 @@
 """``report.md`` from the template in ``templates/``."""
 
-from cake_tune.planner.shape import Plan, Shape
+from collections.abc import Mapping
+
+from cake_tune.planner.shape import Plan
 from cake_tune.report.columns import COLUMNS
 from cake_tune.report.drawn import Drawn
 from cake_tune.report.findings import Findings
-from cake_tune.report.words import crossover_words, group_name, regret_words, tokens_words
+from cake_tune.report.words import (
+    BRACKET,
+    STALE,
+    crossover_words,
+    kept_words,
+    measured_words,
+    sure_words,
+    tokens_words,
+)
+from cake_tune.sweep.words import shape_text
 
-MOST_FAILURES = 20
-"""Failures listed per status; measurements.csv holds them all."""
+MOST_ROWS = 20
+"""Rows of the lists of failures, per status, and of kept plans; measurements.csv holds them all."""
 
 
 def render(findings: Findings, plots: list[Drawn]) -> str:
@@ -23,8 +34,8 @@ def render(findings: Findings, plots: list[Drawn]) -> str:
         autoescape=False,
     )
     environment.filters.update(
-        cell=_cell, plan=_plan, shape=_shape, percent=_percent, crossover=crossover_words, regret=regret_words,
-        tokens=tokens_words,
+        cell=_cell, plan=_plan, shape=shape_text, percent=_percent, crossover=crossover_words, tokens=tokens_words,
+        sure=sure_words, measured=measured_words,
     )  # fmt: skip
     by_status: dict[str, list[object]] = {}
     for failure in findings.failures:
@@ -36,8 +47,11 @@ def render(findings: Findings, plots: list[Drawn]) -> str:
         plots=plots,
         columns=COLUMNS,
         failures=by_status,
-        most_failures=MOST_FAILURES,
-        group_name=group_name,
+        most=MOST_ROWS,
+        kept_words=kept_words,
+        replace_gain=_replace_gain(findings.info.protocol),
+        bracket=BRACKET,
+        stale=STALE,
         start_label=findings.in_force.label,
         started=findings.samples.dates if findings.samples is not None else None,
     )
@@ -48,20 +62,14 @@ def _cell(text: object) -> str:
     return str(text).replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").strip()
 
 
+def _replace_gain(protocol: Mapping[str, object]) -> str:
+    gain = protocol.get("replace_gain")
+    return f" by {_percent(gain)}" if isinstance(gain, float) else ""
+
+
 def _percent(fraction: float) -> str:
     return f"{100 * fraction:.2f} %"
 
 
 def _plan(plan: Plan | None) -> str:
     return "the whole point" if plan is None else f"`{plan}`"
-
-
-def _shape(shape: Shape) -> str:
-    """The shape, with only those flags that are not the usual ones."""
-    said = [f"T={shape.num_tokens} {group_name(shape.num_heads, shape.topk, shape.extra_topk)}"]
-    if shape.page_size != 64:
-        said.append(f"page={shape.page_size}")
-    if shape.extra_topk and shape.extra_page_size != 64:
-        said.append(f"extra page={shape.extra_page_size}")
-    said += [name for name, given in (("lengths", shape.lengths), ("sink", shape.sink)) if given]
-    return " ".join(said)

@@ -2,9 +2,9 @@
 
 import csv
 import io
-import os
 from pathlib import Path
 
+from cake_tune._files import whole_file
 from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.report.columns import COLUMNS, Cell, Value
@@ -32,11 +32,9 @@ class Measurements:
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        with temporary.open("w", encoding="utf-8", newline="") as file:
+        with whole_file(path) as file:
             csv.writer(file, lineterminator="\n").writerow([column.name for column in COLUMNS])
             file.writelines(block for _, block in sorted(self._blocks))
-        temporary.replace(path)
 
 
 def _text(value: Value) -> str:

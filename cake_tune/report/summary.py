@@ -6,50 +6,68 @@ from cake_tune.fit.samples import Samples
 from cake_tune.journal.run import RunDirectory
 from cake_tune.planner.table import PlannerTable
 from cake_tune.report.findings import Findings, read_run
-from cake_tune.report.words import crossover_words, group_name, regret_words
+from cake_tune.report.words import (
+    BRACKET,
+    STALE,
+    crossover_words,
+    group_name,
+    kept_words,
+    measured_words,
+    policy_words,
+    regret_words,
+)
+from cake_tune.sweep.words import counted
 
 MOST_LINES = 24
 """Groups listed before the rest is left to report.md."""
 
 
-def summary(run: RunDirectory) -> list[str]:
-    """The run in a few lines of text: crossovers, best splits, regret, and where the files are."""
-    return list(summary_lines(run, read_run(run)))
+def summary(run: RunDirectory, findings: Findings | None = None) -> list[str]:
+    """The run in a few lines of text: crossovers, best splits, regret, and where the files are.
+
+    ``findings``: those of ``run``, if at hand.
+    """
+    written = [path for path in (run.table, run.measurements, run.report) if path.exists()]
+    files = "files: " + (", ".join(str(path) for path in written) or f"none yet in {run.path}")
+    return [*summary_lines(findings or read_run(run)), files]
 
 
-def summary_lines(run: RunDirectory, findings: Findings) -> Iterator[str]:
-    """``summary`` of findings already gathered."""
+def summary_lines(findings: Findings) -> Iterator[str]:
+    """``summary`` of findings already gathered, without the files."""
     yield f"{findings.info.sweep} on {findings.measured_on}"
     if not findings.info.device.is_gpu:
         yield "  not a GPU: its table never answers for one"
     if findings.samples is None:
-        yield f"  nothing usable was measured yet ({findings.points} points on record)"
+        yield f"  nothing usable was measured yet ({counted(findings.points, 'point')} on record)"
     else:
         yield from _crossover_lines(findings)
         yield from _split_lines(findings.samples)
+        yield f"points with times: {measured_words(findings.samples)}"
     if findings.table is not None:
         yield from _table_lines(findings, findings.table)
     for policy in findings.policies:
-        yield f"regret, {policy.name}: {regret_words(policy.summary)}"
+        yield f"regret, {policy.name}: {policy_words(policy)}"
     if findings.table is not None and findings.table.certificate is not None:
         held_out = findings.table.certificate.held_out
         if held_out is not None:
             yield f"regret, rules on held-out shapes: {regret_words(held_out)}"
+    if findings.kept and findings.samples is not None:
+        yield f"kept for noise: {kept_words(findings.kept, findings.samples)}"
     if findings.failures:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(_failed(findings).items()))
         yield f"without a usable time: {counts}"
-    written = [path for path in (run.table, run.measurements, run.report) if path.exists()]
-    yield "files: " + (", ".join(str(path) for path in written) or f"none yet in {run.path}")
 
 
 def _table_lines(findings: Findings, table: PlannerTable) -> Iterator[str]:
+    if findings.stale:
+        yield STALE
     moved = findings.moved
-    yield f"rules: {len(moved)} constants moved from {findings.in_force.label}"
+    yield f"rules: {counted(len(moved), 'constant')} moved from {findings.in_force.label}"
     for each in moved[:MOST_LINES]:
         yield f"  {each.constant}: {each.before or 'none'} → {each.after or 'none'}"
     if len(moved) > MOST_LINES:
         yield f"  … and {len(moved) - MOST_LINES} more in report.md"
-    yield f"exceptions: {len(table.exceptions)} intervals of num_tokens"
+    yield f"exceptions: {counted(len(table.exceptions), 'interval')} of num_tokens"
 
 
 def _failed(findings: Findings) -> dict[str, int]:
@@ -64,9 +82,13 @@ def _crossover_lines(findings: Findings) -> Iterator[str]:
         yield "crossovers: none, since no shape has times of both kernels"
         return
     yield "crossovers between decode and prefill"
-    for crossover in findings.crossovers[:MOST_LINES]:
-        name = group_name(crossover.num_heads, crossover.topk, crossover.extra_topk)
-        yield f"  {name}: {crossover_words(crossover)}"
+    said = [
+        f"  {group_name(each.num_heads, each.topk, each.extra_topk)}: {crossover_words(each)}"
+        for each in findings.crossovers[:MOST_LINES]
+    ]
+    yield from said
+    if any("(" in line for line in said):
+        yield f"  {BRACKET}"
     if len(findings.crossovers) > MOST_LINES:
         yield f"  … and {len(findings.crossovers) - MOST_LINES} more in report.md"
 

@@ -1,7 +1,19 @@
 """How findings are said in one line; the terminal and report.md use the same words."""
 
 from cake_tune.fit.crossover import Crossover
+from cake_tune.fit.kept import Kept
+from cake_tune.fit.samples import Samples
 from cake_tune.planner.table import Override, Regret
+from cake_tune.report.policies import Policy
+from cake_tune.sweep.words import counted
+
+BRACKET = (
+    "in parentheses the bracket (95 %): decode is the faster up to its first T (0: nowhere), prefill from its second T "
+    "on (none given: nowhere measured)"
+)
+"""What the parentheses of ``crossover_words`` mean."""
+
+STALE = "table.json is not what the journal gives now: run emit"
 
 
 def group_name(num_heads: int, topk: int, extra_topk: int) -> str:
@@ -20,23 +32,49 @@ def crossover_words(crossover: Crossover) -> str:
             for each in crossover.intervals
         ]
         return "no single crossover: " + ", ".join(parts)
+    bracket = f"({crossover.low}…{'' if crossover.high is None else crossover.high})"
+    if crossover.everywhere is None:
+        return f"decode up to T={crossover.threshold} {bracket}, prefill above"
     first, last = crossover.num_tokens[0], crossover.num_tokens[-1]
-    if crossover.high is None and (crossover.threshold is None or crossover.threshold >= last):
-        doubt = f" ({crossover.low}…)" if crossover.low < last else ""
-        return f"decode at every measured T, {first} to {last}{doubt}"
-    if crossover.threshold is not None and crossover.threshold < first:
-        doubt = f" (…{crossover.high})" if crossover.high != first else ""
-        return f"prefill at every measured T, {first} to {last}{doubt}"
-    high = "" if crossover.high is None else crossover.high
-    return f"decode up to T={crossover.threshold} ({crossover.low}…{high}), prefill above"
+    where = f"at the one measured T, {first}" if first == last else f"at every measured T, {first} to {last}"
+    return f"{crossover.everywhere} {where}" + (f" {bracket}" if crossover.doubtful else "")
 
 
 def regret_words(regret: Regret) -> str:
     """Mean, p95 and worst in per cent."""
     return (
         f"mean {100 * regret.mean:.2f} %, p95 {100 * regret.p95:.2f} %, worst {100 * regret.worst:.2f} % "
-        f"over {regret.points} points"
+        f"over {counted(regret.points, 'shape')}"
     )
+
+
+def policy_words(policy: Policy) -> str:
+    """``regret_words`` of a policy, and at how many shapes its plan has no time."""
+    if not policy.timed:
+        return f"unknown, its plans have no time at any of {counted(len(policy.regrets), 'shape')}"
+    missing = f", without a time at {policy.untimed} of them" if policy.untimed else ""
+    return regret_words(policy.summary) + missing
+
+
+def measured_words(samples: Samples) -> str:
+    """How many points have times, and how many shapes they are to the planners, which see neither flags nor pages."""
+    points = int(samples.variants.sum())
+    if points == len(samples):
+        return str(points)
+    return f"{points} ({counted(len(samples), 'shape')}: lengths, sinks and page sizes are taken together)"
+
+
+def kept_words(kept: list[Kept], samples: Samples) -> str:
+    """At how many shapes a slower plan stayed, and by how much slower it measured; ``kept`` is not empty."""
+    return (
+        f"at {len(kept)} of {counted(len(samples), 'shape')} the chosen plan measured slower than another by more than "
+        f"the tie band, by up to {100 * kept[0].loss:.2f} %, but not surely by enough to replace it"
+    )
+
+
+def sure_words(kept: Kept) -> str:
+    """The loss that is sure, in per cent."""
+    return "not known" if kept.sure is None else f"{100 * kept.sure:.2f} %"
 
 
 def tokens_words(override: Override) -> str:

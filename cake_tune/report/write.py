@@ -1,16 +1,17 @@
 """Write a run's report: measurements.csv, plots and report.md."""
 
+from cake_tune._files import whole_file
 from cake_tune.journal.run import RunDirectory
-from cake_tune.report.findings import read_run
+from cake_tune.report.findings import Findings, read_run
 from cake_tune.report.markdown import render
 from cake_tune.report.measurements import Measurements
 
 
-def write_report(run: RunDirectory) -> None:
+def write_report(run: RunDirectory) -> Findings:
     """Write ``measurements.csv``, ``plots/*.png`` and ``report.md`` of ``run`` from its journal, run.json and table.
 
-    Works on an unfinished journal and on one without a usable row, and says so. Raises ``JournalError`` when the
-    directory is no run, ``TableError`` when its table is broken.
+    Returns what it found, for ``summary``. Works on an unfinished journal and on one without a usable row, and says so.
+    Raises ``JournalError`` when the directory is no run, ``TableError`` when its table is broken.
     """
     measurements = Measurements(run.read_info())
     findings = read_run(run, measurements.add)
@@ -19,4 +20,7 @@ def write_report(run: RunDirectory) -> None:
     from cake_tune.report.plots import draw_all
 
     plots = draw_all(findings, run.plots)
-    run.report.write_text(render(findings, plots), encoding="utf-8")
+    text = render(findings, plots)
+    with whole_file(run.report) as file:
+        file.write(text)
+    return findings

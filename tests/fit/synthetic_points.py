@@ -9,7 +9,7 @@ from cake_tune.journal.record import PlanRow, PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.planner.rules import Rules
 from cake_tune.planner.shape import Device, Plan, Shape, every_plan
-from cake_tune.planner.table import KernelIdentity, PlannerTable, Provenance
+from cake_tune.planner.table import FAMILY, KernelIdentity, PlannerTable, Provenance
 
 TimeOf = Callable[[Shape, Plan], float]
 
@@ -23,7 +23,7 @@ def simulated(num_sms: int) -> Device:
 def table_of(rules: Rules, num_sms: int, kind: str = "published") -> PlannerTable:
     return PlannerTable(
         device=simulated(num_sms),
-        kernel=KernelIdentity("cake_sparse_mla_sm120_dsv4_nvfp4", "synthetic"),
+        kernel=KernelIdentity(FAMILY, "synthetic"),
         provenance=Provenance(kind=kind, source="test"),
         calibrated_topks=(128, 512),
         rules=rules,
@@ -33,7 +33,7 @@ def table_of(rules: Rules, num_sms: int, kind: str = "published") -> PlannerTabl
 def info_of(num_sms: int) -> RunInfo:
     return RunInfo(
         device=simulated(num_sms),
-        kernel=KernelIdentity("cake_sparse_mla_sm120_dsv4_nvfp4", "synthetic"),
+        kernel=KernelIdentity(FAMILY, "synthetic"),
         backend="synthetic",
         sweep="known-truth",
         spec_text="",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from synthetic_points import following, info_of, record_of, records_of, table_of
 
@@ -15,7 +15,7 @@ from cake_tune.fit.collect import collect
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.registry import shipped_tables
 from cake_tune.planner.shape import Shape, every_plan
-from cake_tune.planner.table import load_table, save_table, table_text
+from cake_tune.planner.table import Region, load_table, save_table, table_text
 
 PUBLISHED = {table.device.num_sms: table for table in shipped_tables()}
 IN_FORCE = PUBLISHED[188]
@@ -51,12 +51,8 @@ def test_the_table_survives_its_file(tmp_path):
 def test_the_table_says_where_it_comes_from():
     table = build_table(records(noise=0.0), info_of(188), IN_FORCE)
     assert table.calibrated_topks == (128, 512)
-    assert [(region.num_heads, region.topk, region.min_tokens, region.max_tokens) for region in table.measured] == [
-        (16, 128, 1, 32),
-        (16, 512, 1, 32),
-        (64, 128, 1, 32),
-        (64, 512, 1, 32),
-    ]
+    tokens = (1, 2, 4, 8, 16, 32)
+    assert table.measured == tuple(Region(h, topk, 0, tokens, tokens) for h in (16, 64) for topk in (128, 512))
     assert table.provenance.kind == "measured"
     assert table.provenance.date == "2025-01-02"
     assert table.provenance.sweep == "known-truth"
@@ -104,12 +100,77 @@ def test_one_kernel_alone_keeps_the_crossover_in_force_and_says_so():
     table = build_table(decode_only, info_of(188), IN_FORCE)
     assert table.rules.decode_max_tokens == IN_FORCE.rules.decode_max_tokens
     assert table.calibrated_topks == IN_FORCE.calibrated_topks
-    assert "both kernels were raced on no shape" in table.provenance.note
+    assert "no shape has times of both kernels" in table.provenance.note
     assert table.certificate.points == len(decode_only)
 
 
+def failing(record, kernel):
+    """``record`` with every plan of ``kernel`` crashed."""
+    rows = (
+        replace(row, status="crashed", median_us=None, confirm=()) if row.plan.kernel == kernel else row
+        for row in record.rows
+    )
+    return replace(record, rows=tuple(rows))
+
+
+def test_a_race_of_which_one_kernel_failed_calibrates_no_crossover():
+    failed = [failing(record, "prefill") for record in records()]
+    table = build_table(failed, info_of(188), IN_FORCE)
+    assert table.calibrated_topks == IN_FORCE.calibrated_topks
+    assert "no shape has times of both kernels" in table.provenance.note
+
+    one = [failing(record, "prefill") if record.shape.topk == 512 else record for record in records()]
+    table = build_table(one, info_of(188), IN_FORCE)
+    assert table.calibrated_topks == (128,)
+    assert not any(region.prefill for region in table.measured if region.topk == 512)
+
+
+def test_a_plan_that_nobody_timed_is_never_called_measured():
+    axes = {"heads": (64,), "topks": (512,), "tokens": (1, 4, 64)}
+    decode_only = [
+        replace(record, rows=tuple(row for row in record.rows if row.plan.kernel == "decode"))
+        for record in records(noise=0.0, **axes)
+    ]
+    table = build_table(decode_only, info_of(188), IN_FORCE)
+    assert table.measured == (Region(64, 512, 0, decode=(1, 4, 64)),)
+    answers = {tokens: decide(table, num_tokens=tokens, num_heads=64, topk=512) for tokens in (1, 2, 4, 5, 64)}
+    assert answers[64].plan.kernel == "prefill"
+    assert {tokens: answer.source for tokens, answer in answers.items()} == {
+        1: "measured",
+        2: "rule",
+        4: "measured",
+        5: "rule",
+        64: "extrapolated",
+    }
+
+
+@pytest.mark.parametrize("kernel", ["decode", "prefill"])
+def test_where_one_kernels_plan_has_no_time_it_is_not_listed_as_measured(kernel):
+    lost = [failing(record, kernel) if record.shape.num_tokens == 4 else record for record in records()]
+    table = build_table(lost, info_of(188), IN_FORCE)
+    other = {"decode": "prefill", "prefill": "decode"}[kernel]
+    assert {getattr(region, kernel) for region in table.measured} == {(1, 2, 8, 16, 32)}
+    assert {getattr(region, other) for region in table.measured} == {(1, 2, 4, 8, 16, 32)}
+    assert all(decide(table, num_tokens=4, num_heads=h, topk=128).plan.kernel == other for h in (16, 64))
+
+
+@given(st.data())
+@settings(max_examples=10, deadline=None)
+def test_measured_means_a_time_at_this_very_point(data):
+    tokens = data.draw(st.sets(st.integers(1, 40), min_size=1, max_size=4).map(sorted))
+    found = records(noise=0.0, tokens=tokens, heads=(64,), topks=(512,))
+    kept = [replace(record, rows=tuple(row for row in record.rows if data.draw(st.booleans()))) for record in found]
+    timed = {record.shape.num_tokens: {row.plan for row in record.rows} for record in kept if record.rows}
+    assume(timed)
+    table = build_table(kept, info_of(188), IN_FORCE)
+    for num_tokens in range(42):
+        for kernel in (None, "decode", "prefill"):
+            decision = decide(table, num_tokens=num_tokens, num_heads=64, topk=512, kernel=kernel)
+            assert (decision.source == "measured") == (decision.plan in timed.get(num_tokens, ()))
+
+
 def test_nothing_measured_is_undecided():
-    with pytest.raises(UndecidedError, match="got 0 points"):
+    with pytest.raises(UndecidedError, match=r"got none \(points seen: 0\)"):
         build_table([], info_of(188), IN_FORCE)
 
 

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_points import POWERS, record_of, table_of
 
-from cake_tune.fit.crossover import Duel, KernelInterval, crossovers, least_regret_cut, midpoint
+from cake_tune.fit.collect import collect
+from cake_tune.fit.crossover import Duel, KernelInterval, least_regret_cut, midpoint
+from cake_tune.fit.crossover import crossovers as crossovers_of
 from cake_tune.planner.registry import shipped_tables
 from cake_tune.planner.rules import DecodeLimit
 from cake_tune.planner.shape import Plan, Shape
@@ -39,6 +41,10 @@ def duel_of(tokens, advantage):
     n = len(tokens)
     values = np.array(advantage, dtype=float)
     return Duel(np.arange(n), np.array(tokens), np.ones(n), values, np.tile(values, (5, 1)), np.full(n, 0.01))
+
+
+def crossovers(records, table=None):
+    return crossovers_of(collect(records), table)
 
 
 @pytest.mark.parametrize("threshold", [1, 3, 6, 17, 40])

@@ -53,9 +53,9 @@ def test_plans_that_no_default_lookup_can_answer_with_are_left_out():
 
 def test_nothing_measured_is_undecided_and_says_how_much_was_seen():
     dead = PointRecord("dead", SHAPE, "crashed", rows=(PlanRow(ONE, "crashed"),))
-    with pytest.raises(UndecidedError, match="got 1 points without any"):
+    with pytest.raises(UndecidedError, match=r"got none \(points seen: 1\)"):
         collect([dead])
-    with pytest.raises(UndecidedError, match="got 0 points"):
+    with pytest.raises(UndecidedError, match=r"got none \(points seen: 0\)"):
         collect([])
 
 
@@ -65,13 +65,36 @@ def test_best_takes_the_first_of_equal_times_and_knows_missing_kernels():
     assert rows.tolist() == [0]
     assert times.tolist() == pytest.approx([math.log(10.0)])
     assert samples.best("prefill")[0].tolist() == [-1]
-    assert samples.raced("prefill").tolist() == [False]
+    assert samples.timed("decode").tolist() == [True]
+    assert samples.timed("prefill").tolist() == [False]
+    assert samples.kernel_alone(0) == "decode"
 
 
-def test_the_plan_chosen_by_the_protocol_ties_whatever_its_time():
+def test_a_kernel_that_failed_was_tried_but_not_timed():
+    failed = PlanRow(PREFILL, "crashed")
+    samples = collect([PointRecord("k", SHAPE, "ok", (PlanRow(ONE, "ok", 10.0), failed))])
+    assert [samples.timed(kernel).tolist() for kernel in ("decode", "prefill")] == [[True], [False]]
+    assert samples.kernel_alone(0) is None
+    assert samples.timed_row(0, PREFILL) is None
+    assert samples.plans[samples.plan[samples.timed_row(0, ONE)]] == ONE
+
+
+def test_the_plan_chosen_by_the_race_is_accepted_but_not_called_equal():
     record = record_of(SHAPE, [(ONE, 10.0), (TWO, 10.5), (PREFILL, 10.05)], best=TWO)
-    assert collect([record]).equal.tolist() == [True, True, True]
-    assert collect([replace(record, best=None)]).equal.tolist() == [True, False, True]
+    samples = collect([record])
+    assert samples.equal.tolist() == [True, False, True]
+    assert samples.chosen.tolist() == [False, True, False]
+    assert [samples.accepted(row) for row in samples.rows(0)] == [True, True, True]
+    nothing_chosen = collect([replace(record, best=None)])
+    assert [nothing_chosen.accepted(row) for row in nothing_chosen.rows(0)] == [True, False, True]
+
+
+def test_what_variants_disagree_on_is_not_chosen():
+    records = [record_of(replace(SHAPE, sink=sink), [(ONE, 10.0), (TWO, 10.5)], best=best) for sink, best in
+               ((False, TWO), (True, ONE))]  # fmt: skip
+    samples = collect(records)
+    assert samples.variants.tolist() == [2]
+    assert not samples.chosen.any()
 
 
 def test_groups_and_take_keep_rows_with_their_points():

@@ -44,6 +44,21 @@ def test_the_committed_table_is_what_its_journal_gives(written, tmp_path):
         check_table(written, other)
 
 
+def test_whoever_reads_the_last_report_keeps_it_whole_while_the_next_is_written(written, tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    shutil.copytree(written.path, run.path)
+    shown = [run.report, run.measurements, *run.plots.iterdir()]
+    before = [path.read_bytes() for path in shown]
+    readers = [path.open("rb") for path in shown]
+    run.table.unlink()
+    write_report(run)
+    assert run.report.read_bytes() != before[0]
+    for reader, content in zip(readers, before, strict=True):
+        with reader:
+            assert reader.read() == content
+    assert [path.name for path in run.path.iterdir() if path.name.startswith(".")] == []
+
+
 def test_every_plot_of_the_report_is_a_picture(written):
     text = written.report.read_text(encoding="utf-8")
     names = sorted(path.name for path in written.plots.iterdir())
@@ -83,10 +98,19 @@ def test_the_summary_says_crossovers_first_and_that_it_was_a_cpu(written):
     assert "measured on CPU" in lines[0]
     assert "never answers for" in lines[1]
     assert lines[2].startswith("crossovers")
+    assert any(line.startswith("  in parentheses the bracket") for line in lines)
+    assert "exceptions: 2 intervals of num_tokens" in lines
     assert "  H=64 topk=512: decode up to T=2 (2…4), prefill above" in lines
     assert "  H=8 topk=512: 4 at T=1, 1 at T=32" in lines
     assert "without a usable time: 1 crashed, 1 timeout, 1 wrong" in lines
     assert lines[-1].startswith("files: ")
+
+
+def test_a_plan_kept_for_noise_is_no_tie_anywhere(written):
+    (line,) = (line for line in summary(written) if line.startswith("kept for noise: "))
+    assert line.startswith("kept for noise: at 1 of 35 shapes the chosen plan measured slower than another by more")
+    text = written.report.read_text(encoding="utf-8")
+    assert "| 64 | 512 | 128 | 1 | `decode/t2/s1x10` | `decode/t2/s2x5` | 3.67 % | -0.04 % |" in text.splitlines()
 
 
 def test_splits_win_at_one_token_and_lose_at_many_in_the_table():

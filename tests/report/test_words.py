@@ -8,13 +8,14 @@ from cake_tune.planner.rules import DecodeLimit, Share
 from cake_tune.planner.shape import Plan
 from cake_tune.planner.table import Override, Regret
 from cake_tune.report.moved import moved_constants
-from cake_tune.report.words import crossover_words, group_name, regret_words, tokens_words
+from cake_tune.report.policies import Policy
+from cake_tune.report.words import crossover_words, group_name, policy_words, regret_words, tokens_words
 
 RULES = next(table.rules for table in shipped_tables() if table.device.num_sms == 188)
 
 
-def crossover(threshold, low, high, intervals=()):
-    return Crossover(64, 512, 0, threshold, low, high, intervals, (2, 4, 8, 16), (0.1, 0.1, -0.1, -0.2))
+def crossover(threshold, low, high, intervals=(), num_tokens=(2, 4, 8, 16)):
+    return Crossover(64, 512, 0, threshold, low, high, intervals, num_tokens, (0.1, 0.1, -0.1, -0.2)[: len(num_tokens)])
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,11 @@ def crossover(threshold, low, high, intervals=()):
         (crossover(None, 16, None), "decode at every measured T, 2 to 16"),
         (crossover(16, 8, None), "decode at every measured T, 2 to 16 (8…)"),
         (crossover(1, 0, 2), "prefill at every measured T, 2 to 16"),
-        (crossover(1, 0, 8), "prefill at every measured T, 2 to 16 (…8)"),
+        (crossover(1, 0, 8), "prefill at every measured T, 2 to 16 (0…8)"),
+        (crossover(1, 0, None), "prefill at every measured T, 2 to 16 (0…)"),
+        (crossover(40, 0, None, num_tokens=(4,)), "decode at the one measured T, 4 (0…)"),
+        (crossover(40, 4, None, num_tokens=(4,)), "decode at the one measured T, 4"),
+        (crossover(1, 0, None, num_tokens=(4,)), "prefill at the one measured T, 4 (0…)"),
         (
             crossover(4, 4, 8, (KernelInterval(1, 5, "decode"), KernelInterval(6, None, "prefill"))),
             "no single crossover: decode T=1…5, prefill from T=6",
@@ -39,9 +44,16 @@ def test_crossovers_in_words(found, said):
 
 def test_groups_regrets_and_intervals_in_words():
     assert group_name(64, 512, 128) == "H=64 topk=512+128"
-    assert regret_words(Regret(3, 0.001, 0.02, 0.5)) == "mean 0.10 %, p95 2.00 %, worst 50.00 % over 3 points"
+    assert regret_words(Regret(3, 0.001, 0.02, 0.5)) == "mean 0.10 %, p95 2.00 %, worst 50.00 % over 3 shapes"
+    assert regret_words(Regret(1, 0.0, 0.0, 0.0)).endswith("over 1 shape")
     one = Override(16, 512, 0, 4, 4, Plan("decode", 1, 1, 8), 0.1)
     assert [tokens_words(one), tokens_words(replace(one, max_tokens=9))] == ["4", "4…9"]
+
+
+def test_a_policy_without_times_is_unknown_not_lossless():
+    some, none = Policy("held", (0.0, 0.5, 0.1), 1), Policy("held", (0.0, 0.0), 2)
+    assert policy_words(some).endswith("worst 50.00 % over 3 shapes, without a time at 1 of them")
+    assert policy_words(none) == "unknown, its plans have no time at any of 2 shapes"
 
 
 def test_moved_constants_name_their_place():

@@ -8,21 +8,23 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from cake_tune.report.drawn import Drawn
-from cake_tune.report.findings import Findings, Policy
+from cake_tune.report.findings import Findings
 from cake_tune.report.plots import style
+from cake_tune.report.policies import Policy
 
 _LINEAR_UP_TO = 0.1
 """Per cent below which the axis is linear, so that zero has a place on it."""
 
 
 def draw_regret(findings: Findings, directory: Path) -> Iterator[Drawn]:
-    """One figure: mean, p95 and worst as bars, and the whole distribution."""
-    if not findings.policies:
+    """One figure: mean, p95 and worst as bars, and the whole distribution; none when nothing is lost anywhere."""
+    policies = [policy for policy in findings.policies if policy.timed]
+    if not policies or findings.nothing_lost:
         return
     with style.figure(11, 4.6) as drawn:
         bars, shares = drawn.subplots(1, 2, width_ratios=[1, 1.15])
-        _bars(bars, findings.policies)
-        _distribution(shares, findings.policies)
+        _bars(bars, policies)
+        _distribution(shares, policies)
         style.title(drawn, "Time lost to the fastest measured plan", findings)
         drawn.legend(loc="outside lower center", ncols=1)
         yield Drawn(style.save(drawn, directory / "regret.png"), "Regret of the table and of what it replaces")
@@ -62,4 +64,4 @@ def _distribution(axes: Axes, policies: list[Policy]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("regret (%) at most")
-    axes.set_ylabel("share of measured points (%)")
+    axes.set_ylabel("share of measured shapes (%)")

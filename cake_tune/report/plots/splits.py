@@ -55,7 +55,8 @@ def _figure(
         bar.set_label("splits")
         style.title(drawn, f"Best splits of decode, {num_heads} heads", findings)
         if axes.lines:
-            mark = Line2D([], [], marker="s", color=style.PREFILL, markersize=5, ls="", label="prefill is faster")
+            label = "prefill is faster by more than the tie band"
+            mark = Line2D([], [], marker="s", color=style.PREFILL, markersize=5, ls="", label=label)
             drawn.legend(handles=[mark], loc="outside lower center")
         path = style.save(drawn, directory / f"splits-h{num_heads}.png")
     return Drawn(path, f"Best splits of decode over num_tokens and topk, {num_heads} heads")
@@ -81,7 +82,7 @@ def _cells(
             axes.text(column, line, str(plan.num_splits), ha="center", va="center", fontsize=10, color=colour)
             if plan.head_tiles == 2:
                 axes.text(column, line + 0.3, "2 tiles", ha="center", va="center", fontsize=6.5, color=colour)
-            if prefill_times[point] < decode_times[point]:
+            if prefill_times[point] < decode_times[point] - samples.tie_band[point]:
                 axes.plot(column + 0.36, line - 0.32, "s", color=style.PREFILL, markersize=5, markeredgecolor="white")
     axes.imshow(splits, cmap=_COLOURS, norm=norm, aspect="auto")
     # White gaps between the cells, also where neighbours have one colour.

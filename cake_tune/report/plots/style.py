@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
+from cake_tune._files import whole_file
 from cake_tune.report.findings import Findings
 
 # From Okabe and Ito's palette.
@@ -47,8 +48,9 @@ def title(drawn: Figure, what: str, findings: Findings) -> None:
 
 
 def save(drawn: Figure, path: Path) -> Path:
-    """Write the PNG without its date, so that the same figure is the same file."""
-    drawn.savefig(path, dpi=130, metadata={"Software": None})
+    """Write the PNG, whole and without its date, so that the same figure is the same file."""
+    with whole_file(path, binary=True) as file:
+        drawn.savefig(file, format="png", dpi=130, metadata={"Software": None})
     return path
 
 
