@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cake_tune.backends import get_backend
+from cake_tune.backends.cuda import CudaBackend
 from cake_tune.backends.cuda_inputs import CandidateRing
 from cake_tune.errors import ContractError, WrongResultError
 from cake_tune.measure.protocol import Protocol
@@ -49,15 +50,22 @@ def test_build_options_of_a_plan_are_built(backend):
                 session.check(replace(plan, options=((option, "none such"),)))
 
 
-def test_gate_catches_a_wrong_output():
-    """What tampers with an output is found, in a checked token and in any other."""
+@pytest.mark.parametrize("value", [math.nan, 1.0], ids=["unwritten", "wrong"])
+@pytest.mark.parametrize("token", [0, 500, 999])
+def test_gate_catches_a_wrong_output(token, value):
+    """One spoiled element is found in any token, and at the second gate too."""
+    spoiling = []
 
     def spoil(plan, output):
-        output[0, 0] = math.nan
+        if spoiling:
+            output[token, 3, 100] = value
 
-    wrong = get_backend("cuda").__class__(spoil)
-    with wrong.open(replace(SHAPE, num_tokens=1000), Protocol(), 1) as session, pytest.raises(WrongResultError):
-        session.check(next(every_plan(SHAPE)))
+    wrong, plan = CudaBackend(spoil), next(every_plan(SHAPE))
+    with wrong.open(replace(SHAPE, num_tokens=1000), Protocol(), 1) as session:
+        session.check(plan)
+        spoiling.append(True)
+        with pytest.raises(WrongResultError):
+            session.check(plan)
 
 
 def test_candidates_come_back_only_after_all_others(device):
