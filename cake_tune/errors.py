@@ -64,6 +64,15 @@ class PointsFailedError(CakeTuneError):
 
 
 class InterruptedSweep(CakeTuneError):  # noqa: N818 (nothing went wrong: the user stopped it)
-    """The sweep was stopped by the user; the message holds the command that resumes it."""
+    """The sweep was stopped by the user with ``done`` of ``total`` points measured.
+
+    ``resume`` is the command that measures the others, where it is known: only the command line knows its options.
+    """
 
     exit_code = 130
+
+    def __init__(self, done: int, total: int, resume: str = "") -> None:
+        super().__init__(f"{done} of {total} points are measured" + (f"; resume with: {resume}" if resume else ""))
+        self.done = done
+        self.total = total
+        self.resume = resume
