@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,4 +21,5 @@ def whole_file(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is what the caller must hear of
+            temporary.unlink(missing_ok=True)
