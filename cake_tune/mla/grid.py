@@ -28,9 +28,9 @@ def run_grid(kernel: Kernel, blocks: int) -> None:
     """
     workers = _workers()[:blocks]
     launch = _Launch(kernel, blocks)
-    for worker in workers:
-        worker.launches.put(launch)
     try:
+        for worker in workers:
+            worker.launches.put(launch)
         errors = [launch.ends.get() for _ in workers]
     except BaseException:
         launch.stopped = True
