@@ -34,10 +34,14 @@ constexpr int stages = CAKE_STAGES;
 constexpr bool reuse_decoded = CAKE_REUSE;   // decode a step once and keep it in shared memory for the value product
 constexpr bool dual_cache = CAKE_DUAL_CACHE;
 constexpr bool nvfp4_query = CAKE_QK_NVFP4;
+constexpr bool warpgroups = CAKE_WARPGROUP;   // sm_90a: 64 heads per CTA on wgmma (warpgroup.cuh) whatever the head tiles of the plan
 
 constexpr int num_warps = groups * slices;
 constexpr int num_threads = num_warps * 32;
-constexpr int block_heads = head_tiles * heads_per_tile;
+constexpr int block_heads = (warpgroups ? 4 : head_tiles) * heads_per_tile;
+#if CAKE_WARPGROUP
+#include "warpgroup_config.cuh"
+#else
 constexpr int slice_units = num_units / slices;      // unit p of slice s is p * slices + s, so the last two slices end on RoPE
 constexpr int score_tiles = head_tiles * 2;          // m16n8 tiles of one step's scores
 constexpr int output_tiles = slice_units * 4;        // n8 tiles of output dims per warp and head tile
@@ -86,6 +90,10 @@ constexpr int maxima_offset = stats_offset + groups * stats_bytes;              
 constexpr int maxima_bytes = slices * heads_per_tile * 4;
 constexpr int factors_offset = maxima_offset + groups * maxima_bytes;               // per head: log2-unit score = product * factor
 constexpr int shared_bytes = factors_offset + block_heads * 4;
+constexpr int staged_shares = groups;
+// Where a converted query keeps a 16-byte piece of a row.
+__device__ constexpr u32 query_piece(u32 row, u32 piece) { return row * query_row_bytes + piece * piece_bytes; }
+#endif
 static_assert(shared_bytes == CAKE_SHARED_BYTES, "manifest.json and this layout disagree");
 
 // Byte offset of a 16-byte piece of a row: the XOR makes 8 rows of one piece hit all banks, for ldmatrix and for cp.async alike.

@@ -11,6 +11,7 @@ CAKE_INLINE u32 merge_bits(u32 a, u32 b) {
   u32 r; asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(r) : "n"(select), "r"(a), "r"(b)); return r;
 }
 CAKE_INLINE u32 multiply_f16(u32 a, u32 b) { u32 r; asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
+CAKE_INLINE u32 multiply_bf16(u32 a, u32 b) { u32 r; asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
 CAKE_INLINE u32 duplicate_low(u32 x) { return __byte_perm(x, x, 0x1010); }
 CAKE_INLINE u32 duplicate_high(u32 x) { return __byte_perm(x, x, 0x3232); }
 

@@ -48,10 +48,10 @@ struct SlotTable {
   int slots[rounds], token, first_chunk, num_chunks, main_chunks;
 
   struct Candidate { bool extra; int index; };
-  CAKE_INLINE Candidate candidate(int entry) const {
-    const int chunk = first_chunk + entry / chunk_width;
-    const bool extra = dual_cache && chunk >= main_chunks;
-    return {extra, (extra ? chunk - main_chunks : chunk) * chunk_width + entry % chunk_width};
+  CAKE_INLINE Candidate candidate(u32 entry) const {
+    const int index = first_chunk * chunk_width + entry;
+    const bool extra = dual_cache && index >= main_chunks * chunk_width;
+    return {extra, extra ? index - main_chunks * chunk_width : index};
   }
 
   CAKE_INLINE void fetch(const AttentionArgs& args, int token_, int first_chunk_, int num_chunks_) {

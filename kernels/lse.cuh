@@ -2,6 +2,9 @@
 #pragma once
 #include "ptx.cuh"
 
+constexpr float headroom = 8.f;              // a lazy maximum may be exceeded by this much: 2^8 still fits F16
+constexpr float lowest_maximum = -3.0e38f;   // below every score, yet finite: -inf - lowest_maximum is -inf, not NaN
+
 // A softmax row: weights are 2^(score - maximum), `sum` of them. An empty row has sum 0 and maximum -inf.
 struct RowTotal {
   float maximum, sum;
@@ -19,3 +22,13 @@ CAKE_INLINE float row_lse(RowTotal row) { return row.sum > 0.f ? row.maximum + l
 
 // -inf stays -inf whatever the scale, so an empty row is never NaN.
 CAKE_INLINE float scaled_lse(float lse, float lse_scale) { return lse > negative_infinity() ? lse * lse_scale : lse; }
+
+// Over the four lanes that hold one row of a fragment.
+CAKE_INLINE float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+CAKE_INLINE float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}

@@ -68,19 +68,18 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
   launch_dependents();
   wait_for_previous_grid();
 
-  const int warp = threadIdx.x / 32;
   const BlockPlace place(args);
   const int first_chunk = place.split * args.chunks_per_block;
   SlotTable table;
   table.fetch(args, place.token, first_chunk, min(args.chunks_per_block, args.num_chunks - first_chunk));
   RawQuery raw_query;
-  raw_query.fetch(args, place.token, place.first_head, warp, lane);
+  raw_query.fetch(args, place.token, place.first_head);
   const StepList list = table.store(args, shared);
   __syncthreads();
 
   const GroupSteps steps(args, group, list, shared);
   steps.gather_first(0, early_steps, lane);
-  raw_query.convert(shared + query_offset, shared + factors_offset, args.score_scale, warp, lane);
+  raw_query.convert(shared + query_offset, shared + factors_offset, args.score_scale);
   __syncthreads();
   Query query;
   load_query(query, shared + query_offset, group.slice, lane);
@@ -98,7 +97,7 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
   for (int step = 0; step < steps.count; step++) {
     const u32 rows = group.stage + stage * stage_bytes;
     const int own_lane = head_tiles == 4 ? renewed(lane) : lane;   // four head tiles: every register counts
-    compute_scores(query, rows, at, group.slice, lane, [&](int h, const float(&s)[2][4]) { publish_scores(s, group, step, h, lane); });
+    compute_scores(query, rows, at, group.slice, own_lane, [&](int h, const float(&s)[2][4]) { publish_scores(s, group, step, h, own_lane); });
     GatherSlots slots;
     steps.load_slots(slots, step + prefetch_steps, lane);
     const u32 valid = steps.valid_bits(step);
@@ -109,10 +108,10 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
     steps.gather(slots, step + prefetch_steps, stage == 0 ? stages - 1 : stage - 1, lane);
     Probabilities probabilities;
     if (head_tiles < 4) values.prefetch(rows, at, group.slice, lane);   // four head tiles leave no registers for it
-    softmax.finish(probabilities, output, group, step, valid, lane);
+    softmax.finish(probabilities, output, group, step, valid, own_lane);
     if (head_tiles == 4) values.prefetch(rows, at, group.slice, lane);
     values.add(output, probabilities, rows, at, group.slice, own_lane);
     stage = stage + 1 == stages ? 0 : stage + 1;
   }
-  write_results(args, output, softmax, group, shared, lane);
+  write_results(args, output, softmax, shared);
 }

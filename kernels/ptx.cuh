@@ -30,6 +30,10 @@ CAKE_INLINE void load_matrix_transposed(u32 (&r)[4], u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
 }
+// Four 8 x 8 matrices of 16-bit values; lane 8 m + r has the address of row r of matrix m.
+CAKE_INLINE void store_matrix(u32 address, u32 m0, u32 m1, u32 m2, u32 m3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" :: "r"(address), "r"(m0), "r"(m1), "r"(m2), "r"(m3) : "memory");
+}
 CAKE_INLINE u32 load_shared_u8(u32 a) { u32 r; asm volatile("ld.shared.u8 %0, [%1];" : "=r"(r) : "r"(a)); return r; }
 CAKE_INLINE u32 load_shared_u16(u32 a) { u16 r; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(a)); return r; }
 CAKE_INLINE u32 load_shared_u32(u32 a) { u32 r; asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(a)); return r; }
@@ -77,7 +81,29 @@ CAKE_INLINE bool named_barrier_any(int id, int threads, bool mine) {
 // A value that the compiler has to take as new: what depends on it is computed where it is used, instead of once before a loop and then spilled.
 CAKE_INLINE int renewed(int x) { asm volatile("" : "+r"(x)); return x; }
 // Volatile, so that two reads stay two reads.
+CAKE_INLINE u32 thread_index() { u32 r; asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r)); return r; }
 CAKE_INLINE u32 block_index() { u32 r; asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(r)); return r; }
+CAKE_INLINE u32 split_index() { u32 r; asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(r)); return r; }
+
+// ---- clusters ----------------------------------------------------------------------------------------------------
+CAKE_INLINE u32 cluster_blocks() { u32 r; asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(r)); return r; }
+// What a shared memory address of this block is in the block of that rank: for load_cluster_* only.
+CAKE_INLINE u32 cluster_address(u32 shared, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(shared), "r"(rank)); return r; }
+CAKE_INLINE uint2 load_cluster_u64(u32 a) {
+  uint2 r; asm volatile("ld.shared::cluster.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "r"(a)); return r;
+}
+CAKE_INLINE uint4 load_cluster_u128(u32 a) {
+  uint4 r; asm volatile("ld.shared::cluster.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "r"(a)); return r;
+}
+CAKE_INLINE void meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The same without order among memory accesses: for a block whose loads from others have all been used, and which may end then.
+CAKE_INLINE void leave_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
 
 // ---- programmatic dependent launch: no-ops in an ordinary launch ------------------------------------------------
 CAKE_INLINE void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;"); }

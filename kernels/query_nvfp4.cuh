@@ -4,10 +4,12 @@
 #include "block_scaled.cuh"
 
 // Fragments of the block-scaled product: 64 dims are units 2j and 2j + 1 of the slice, in dim order. A RoPE unit counts as zeros there.
+#if !CAKE_WARPGROUP
 struct Query {
   static constexpr int pairs = slice_units / 2;
   u32 codes[head_tiles][pairs][4], scales[head_tiles][pairs], rope[head_tiles][2][4];
 };
+#endif
 
 CAKE_INLINE u32 encode_e4m3(float x) {
   u16 pair; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.f), "f"(x)); return pair & 0xffu;
@@ -23,30 +25,42 @@ CAKE_INLINE u32 encode_e2m1(float x) {
 }
 
 // A NoPE piece becomes {its eight codes, the scale of its 16 dims}; a RoPE piece stays as it is.
-CAKE_INLINE void convert_row(const RowPieces& raw, u32 target, u32 factor, float score_scale, int lane) {
+CAKE_INLINE void convert_row(const RowPieces& raw, u32 target, u32 row, u32 factor, float score_scale, int lane) {
 #pragma unroll
   for (int k = 0; k < RowPieces::count; k++) {
     const uint4 w = raw.words[k];
-    const u32 piece = target + (lane + 32 * k) * piece_bytes;
+    const u32 piece = target + query_piece(row, lane + RowPieces::lanes * k);
     const float x[8] = {bf16_low(w.x), bf16_high(w.x), bf16_low(w.y), bf16_high(w.y), bf16_low(w.z), bf16_high(w.z), bf16_low(w.w), bf16_high(w.w)};
     float largest = 0.f;
 #pragma unroll
     for (int i = 0; i < 8; i++) largest = fmaxf(largest, fabsf(x[i]));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));   // the neighbour has the other eight dims of the group
-    if (lane + 32 * k >= nope_units * 4) {
+    if (k == RowPieces::count - 1 && lane >= first_rope_lane) {
+#if CAKE_WARPGROUP
+      const u32 down = 0x31803180u;   // 2^-28: the decoded codes of query and cache both lack 2^14
+      store_shared_u128(piece, multiply_bf16(w.x, down), multiply_bf16(w.y, down), multiply_bf16(w.z, down), multiply_bf16(w.w, down));
+#else
       store_shared_u128(piece, w.x, w.y, w.z, w.w);
+#endif
     } else {
       const u32 scale = encode_e4m3(__fdiv_rn(largest, 6.f));
       const float decoded = decode_e4m3(scale);
       u32 codes = 0;
 #pragma unroll
       for (int i = 0; i < 8; i++) codes |= (decoded > 0.f ? encode_e2m1(__fdiv_rn(x[i], decoded)) : 0u) << (4 * i);
+#if CAKE_WARPGROUP
+      u32 values[4];   // no block-scaled product there: the quantised values themselves, which F16 holds
+      decode_codes(values, codes, duplicate_low(decode_scales(scale | scale << 8)));
+      store_shared_u128(piece, values[0], values[1], values[2], values[3]);
+#else
       store_shared_u64(piece, codes, scale);
+#endif
     }
   }
-  if (lane == 0) store_shared_f32(factor, score_scale);
+  if (lane == 0) store_shared_f32(factor, score_scale * (warpgroups ? code_bias * code_bias : 1.f));
 }
 
+#if !CAKE_WARPGROUP
 CAKE_INLINE void load_query(Query& query, u32 source, int slice, int lane) {
   const int quad_row = lane >> 2, quad_lane = lane & 3;
   const bool has_rope = slice >= slices - 2;
@@ -76,3 +90,4 @@ CAKE_INLINE void load_query(Query& query, u32 source, int slice, int lane) {
 }
 
 CAKE_INLINE const u32 (&rope_fragment(const Query& query, int h, int k))[4] { return query.rope[h][k]; }
+#endif

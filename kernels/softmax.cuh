@@ -9,10 +9,9 @@
 //   shared  (more tiles)     warp f finishes score tile f (head tile f / 2, candidate half f % 2) and stores P; a second barrier carries the
 //                            question whether any tile exceeded its maximum, and if so the group rescales together.
 #pragma once
+#include "lse.cuh"
 #include "values.cuh"
 
-constexpr float headroom = 8.f;
-constexpr float lowest_maximum = -3.0e38f;   // below every score, yet finite: -inf - lowest_maximum is -inf, not NaN
 
 // Places of one group, and of this warp in it.
 struct Group {
@@ -67,15 +66,6 @@ CAKE_INLINE void mask_tile(float (&s)[4], u32 valid, int lane) {
   const u32 bits = valid >> (2 * (lane & 3));
   if (!(bits & 1)) s[0] = s[2] = negative_infinity();
   if (!(bits & 2)) s[1] = s[3] = negative_infinity();
-}
-
-CAKE_INLINE float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-CAKE_INLINE float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 CAKE_INLINE void rescale(float (&output)[output_tiles][4], float factor0, float factor1) {

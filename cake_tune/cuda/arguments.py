@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ARGUMENTS = struct.Struct("<6Q 3Q2q2i2I 3Q2q2i2I 6i2f")
 """Query and outputs, main cache, extra cache, then the scalars."""
 
+NUM_SPLITS, NUM_SPLITS_OFFSET = struct.Struct("<i"), 176
+"""The one scalar that a merge of pairs has another value of."""
+
 _LOG2_E = 1 / math.log(2)
 _NO_CACHE = (0,) * 9
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cake_tune.cuda.arguments import ARGUMENTS, pack_arguments
+from cake_tune.cuda.arguments import ARGUMENTS, NUM_SPLITS, NUM_SPLITS_OFFSET, pack_arguments
 from cake_tune.cuda.driver import checked, driver
 from cake_tune.cuda.loader import LoadedKernel, loaded_kernel, loaded_merge
 from cake_tune.cuda.options import chosen_options
@@ -20,15 +20,15 @@ from cake_tune.errors import ContractError
 if TYPE_CHECKING:
     from cake_tune.mla.call import AttentionCall
 
-MAX_BLOCKS = 2**31 - 1
-"""Blocks of a one-dimensional grid."""
+MAX_BLOCKS, MAX_SPLITS = 2**31 - 1, 2**16 - 1
+"""Of a grid: blocks side by side, and splits of each."""
 
 
 def launch_decode(call: "AttentionCall") -> None:
     """Run a decode call, and the merge of its splits, on its device.
 
     Raises ``DeviceUnfitError`` for a GPU or an installation that cannot run the kernels, ``ContractError`` for a call
-    of more than 2^31 - 1 blocks or a build variant that cannot run it.
+    of more blocks or splits than a grid can have or a build variant that cannot run it.
     """
     _launch(call)
 
@@ -50,20 +50,38 @@ def _launch(call: "AttentionCall") -> None:
 
 
 def _launch_here(call: "AttentionCall", device: int) -> None:
-    blocks, rows = call.num_tokens * call.num_splits * call.head_blocks, call.num_tokens * call.num_heads
-    if max(blocks, rows) > MAX_BLOCKS:
+    rows, splits = call.num_tokens * call.num_heads, call.num_splits
+    if rows > MAX_BLOCKS or splits > MAX_SPLITS:
         raise ContractError(
-            f"q: expected at most {MAX_BLOCKS} blocks and rows, got {blocks} blocks "
-            f"({call.num_tokens} tokens, {call.num_splits} splits, {call.head_blocks} head blocks) and {rows} rows"
+            f"q: expected at most {MAX_BLOCKS} rows and {MAX_SPLITS} splits, got {call.num_tokens} tokens of "
+            f"{call.num_heads} heads in {splits} splits"
         )
     launcher = _launcher()
     submit = launcher.submit
     pack_arguments(launcher.arguments, call)
     stream = torch._C._cuda_getCurrentRawStream(device)
     dual_cache = call.extra_cache is not None
-    submit(loaded_kernel(device, call.kernel, call.head_tiles, dual_cache, chosen_options()), blocks, stream)
-    if call.num_splits > 1:
+    kernel = loaded_kernel(device, call.kernel, call.head_tiles, dual_cache, chosen_options())
+    blocks = call.num_tokens * -(-call.num_heads // kernel.heads_per_block)
+    if splits == 1:
+        submit(kernel, blocks, stream)
+        return
+    pairs = kernel.max_cluster > 1 and merges_in_pairs(blocks, splits, kernel.num_sms)
+    submit(kernel, blocks, stream, splits, 2 if pairs else 1)
+    if pairs:
+        splits //= 2
+        NUM_SPLITS.pack_into(launcher.arguments, NUM_SPLITS_OFFSET, splits)
+    if splits > 1:
         submit(loaded_merge(device), rows, stream)
+
+
+def merges_in_pairs(blocks: int, splits: int, num_sms: int) -> bool:
+    """Whether neighbouring splits are launched as clusters that leave one partial between them, or the result.
+
+    Two splits always (no merge then). More splits only where the grid takes more than half of the multiprocessors and
+    no more than all: there a merge that is waiting for the end crowds onto the few that are free.
+    """
+    return splits == 2 or (splits % 2 == 0 and num_sms < 2 * blocks * splits <= 2 * num_sms)
 
 
 class _Launcher:
@@ -79,14 +97,25 @@ class _Launcher:
         early.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
         early.value.programmaticStreamSerializationAllowed = 1
         self._config = driver.CUlaunchConfig()
-        self._config.gridDimY = self._config.gridDimZ = 1
+        self._config.gridDimZ = 1
         self._config.blockDimY = self._config.blockDimZ = 1
         self._config.attrs, self._config.numAttrs = [early], 1
+        pair = driver.CUlaunchAttribute()
+        pair.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        pair.value.clusterDim.x, pair.value.clusterDim.y, pair.value.clusterDim.z = 1, 2, 1
+        self._pair_config = driver.CUlaunchConfig()
+        self._pair_config.gridDimZ = 1
+        self._pair_config.blockDimY = self._pair_config.blockDimZ = 1
+        self._pair_config.attrs, self._pair_config.numAttrs = [early, pair], 2
 
-    def submit(self, kernel: LoadedKernel, blocks: int, stream: int) -> None:
-        """Put ``blocks`` CTAs of ``kernel`` on ``stream``; the driver copies the arguments before it returns."""
-        config = self._config
+    def submit(self, kernel: LoadedKernel, blocks: int, stream: int, splits: int = 1, cluster: int = 1) -> None:
+        """Put ``blocks`` x ``splits`` CTAs of ``kernel`` on ``stream``, clusters of 1 or 2 splits.
+
+        The driver copies the arguments before it returns.
+        """
+        config = self._config if cluster == 1 else self._pair_config
         config.gridDimX = blocks
+        config.gridDimY = splits
         config.blockDimX = kernel.threads
         config.sharedMemBytes = kernel.shared_bytes
         config.hStream = stream

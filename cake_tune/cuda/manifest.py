@@ -33,6 +33,8 @@ class Variant:
     archs: tuple[str, ...]
     threads: int
     shared_bytes: int
+    heads_per_block: int
+    """Heads of a CTA: those of its head tiles, unless the variant takes more whatever the plan says."""
     macros: tuple[tuple[str, int], ...]
 
     @property
@@ -52,6 +54,8 @@ class Manifest:
     compile_options: tuple[str, ...]
     max_shared_bytes: dict[str, int]
     """Dynamic shared memory in bytes that a CTA can have, by architecture."""
+    max_cluster: dict[str, int]
+    """Splits that may be launched as one cluster, by architecture; 1 where clusters are not used."""
     qk_modes: dict[str, int]
     """Value of ``CAKE_QK_NVFP4`` by query mode, the default mode first."""
     sources: dict[str, Source]
@@ -115,7 +119,11 @@ def read_manifest(folder: Path) -> Manifest:
         qk_modes=kernels["decode"]["qk"],
         sources=sources,
         merge_threads=kernels["merge"]["threads"],
-        variants={name: _variant(name, variant) for name, variant in raw["variants"].items()},
+        max_cluster={arch: limits["max_cluster"] for arch, limits in raw["archs"].items()},
+        variants={
+            name: _variant(name, variant, raw["geometry"]["heads_per_tile"])
+            for name, variant in raw["variants"].items()
+        },
         defaults={
             (arch, kernel, int(tiles)): name
             for arch, by_kernel in raw["defaults"].items()
@@ -134,13 +142,14 @@ def sources_hash(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _variant(name: str, raw: dict[str, Any]) -> Variant:
+def _variant(name: str, raw: dict[str, Any], heads_per_tile: int) -> Variant:
     return Variant(
         name=name,
         kernels=tuple(raw["kernels"]),
         archs=tuple(raw["archs"]),
         threads=raw["threads"],
         shared_bytes=raw["shared_bytes"],
+        heads_per_block=raw.get("heads_per_block", heads_per_tile * raw["macros"]["CAKE_HEAD_TILES"]),
         macros=tuple(sorted(raw["macros"].items())),
     )
 

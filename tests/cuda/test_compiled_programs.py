@@ -33,13 +33,25 @@ def test_nvfp4_queries_use_the_block_scaled_matrix_instruction(built, programs, 
 def test_full_precision_queries_use_matrix_instructions_and_asynchronous_copies(
     built, programs, tmp_path, specialisation
 ):
-    """The default mode runs on HMMA, gathers by LDGSTS, touches no local memory and has no block-scaled instruction."""
+    """HMMA or, with warpgroups, HGMMA; gathers by LDGSTS; no local memory; no block-scaled instruction."""
     code = disassemble(load_cubin(MANIFEST, specialisation, programs), tmp_path)
-    assert "HMMA" in code
+    warpgroups = dict(specialisation.variant.macros)["CAKE_WARPGROUP"]
+    assert ("HGMMA" if warpgroups else "HMMA") in code
     assert "LDGSTS" in code
     assert "OMMA" not in code
     assert "LDL" not in code
     assert "STL" not in code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "specialisation", [one for one in ATTENTION if one.variant.name.endswith("_wgmma") and not one.dual_cache], ids=str
+)
+def test_warpgroup_products_run_side_by_side(built, programs, tmp_path, specialisation):
+    """The compiler waits where the source says so (scores, values of either warpgroup), not behind every product."""
+    code = disassemble(load_cubin(MANIFEST, specialisation, programs), tmp_path)
+    assert code.count("HGMMA") > 40
+    assert code.count("WARPGROUP.DEPBAR") < 5
 
 
 @pytest.mark.slow
