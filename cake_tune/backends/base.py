@@ -4,9 +4,9 @@ A backend module has a function ``create(configuration, after_launch=None)`` tha
 the colon of its name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cake_tune.measure.protocol import Protocol as MeasuringProtocol
 from cake_tune.planner.shape import Device, Plan, Shape
@@ -36,6 +36,26 @@ class Session(Protocol):
 
     def disturbance(self) -> str | None:
         """What disturbed the device since the last call of this method (throttling, clocks), or None."""
+
+
+@runtime_checkable
+class Audited(Protocol):
+    """A session that knows how its device did: not every one does."""
+
+    def audit(self) -> Mapping[str, float]:
+        """Figures for the record's audit, each with its unit in its name.
+
+        ``gpu_seconds`` is the time that the device spent in the calls themselves: discarded samples and the gate's
+        calls included, and nothing that the tool adds.
+        """
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A backend that can say more about its device than its name."""
+
+    def facts(self) -> Mapping[str, str]:
+        """What holds for a whole run and belongs in its provenance, in words; cheap, like ``Backend.device``."""
 
 
 class Backend(Protocol):

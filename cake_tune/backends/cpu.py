@@ -19,6 +19,7 @@ from cake_tune.planner.table import FAMILY, KernelIdentity
 
 if TYPE_CHECKING:
     from cake_tune.backends.cpu_inputs import CachePools
+    from cake_tune.backends.launcher import Launcher
 
 
 class CpuBackend:
@@ -27,8 +28,10 @@ class CpuBackend:
     name = "cpu"
     options: frozenset[str] = frozenset()
 
-    def __init__(self, after_launch: AfterLaunch | None = None) -> None:
+    def __init__(self, after_launch: AfterLaunch | None = None, launcher: "Launcher | None" = None) -> None:
+        """``launcher`` runs the plans: by default, the op."""
         self._after_launch = after_launch
+        self._launcher = launcher
         self._pools: CachePools | None = None
 
     def device(self) -> Device:
@@ -49,10 +52,12 @@ class CpuBackend:
         """Inputs of ``shape``; the cache pools are kept for the next shapes of the same page sizes."""
         from cake_tune.backends.cpu_inputs import CachePools
         from cake_tune.backends.cpu_session import open_session
+        from cake_tune.backends.launcher import OpLauncher
 
         if self._pools is None:
             self._pools = CachePools()
-        return open_session(shape, protocol, seed, self._pools, self._after_launch)
+        launcher = self._launcher or OpLauncher()
+        return open_session(shape, protocol, seed, self._pools, launcher, self._after_launch)
 
 
 @cache

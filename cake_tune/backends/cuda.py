@@ -1,18 +1,24 @@
 """The compiled kernels on a GPU.
 
-Asking for the device or the kernel's identity loads no torch; opening a session does.
+Asking for the device, the kernel's identity or the facts of a run loads no torch; opening a session does.
 """
 
 from contextlib import AbstractContextManager
 from functools import cache
+from typing import TYPE_CHECKING
 
 from cake_tune.backends.base import AfterLaunch, Session
 from cake_tune.cuda.devices import gpu_device
+from cake_tune.cuda.facts import gpu_facts
 from cake_tune.cuda.identity import kernel_identity
 from cake_tune.errors import UsageError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Device, Shape
 from cake_tune.planner.table import KernelIdentity
+
+if TYPE_CHECKING:
+    from cake_tune.backends.cuda_gpu import MeasuredGpu
+    from cake_tune.backends.launcher import Launcher
 
 
 class CudaBackend:
@@ -23,6 +29,7 @@ class CudaBackend:
 
     def __init__(self, after_launch: AfterLaunch | None = None) -> None:
         self._after_launch = after_launch
+        self._gpu: MeasuredGpu | None = None
 
     def device(self) -> Device:
         """The GPU; ``DeviceUnfitError`` where there is none that runs the kernels."""
@@ -32,19 +39,30 @@ class CudaBackend:
         """The hash of the kernels' sources, NVRTC's version and the driver's."""
         return kernel_identity()
 
+    def facts(self) -> dict[str, str]:
+        """The GPU's UUID, power limit and the like; other processes on it."""
+        return gpu_facts()
+
     def start(self) -> None:
-        """Import torch and the op, and make the context."""
-        import torch
+        """Import torch and the op, lock the GPU and make the context."""
+        from cake_tune.backends.cuda_gpu import MeasuredGpu
 
-        from cake_tune.backends import cuda_session  # noqa: F401
-
-        torch.zeros(1, device="cuda")
+        if self._gpu is None:
+            self._gpu = MeasuredGpu(self._launcher())
 
     def open(self, shape: Shape, protocol: Protocol, seed: int) -> AbstractContextManager[Session]:
-        """Inputs of ``shape`` on the GPU."""
+        """Inputs of ``shape`` on the GPU; its cache pools are kept for the next shapes of the same page sizes."""
         from cake_tune.backends.cuda_session import open_session
 
-        return open_session(shape, protocol, seed, self._after_launch)
+        self.start()
+        assert self._gpu is not None
+        return open_session(shape, protocol, seed, self._gpu, self._launcher(), self._after_launch)
+
+    def _launcher(self) -> "Launcher":
+        """Whose kernels are run."""
+        from cake_tune.backends.cuda_launcher import CudaLauncher
+
+        return CudaLauncher()
 
 
 @cache

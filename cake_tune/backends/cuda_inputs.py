@@ -1,44 +1,18 @@
-"""Inputs on a GPU: cache pools several times its L2, and index sets that walk through them."""
+"""Inputs of one shape on a GPU: what its calls read, and the proof that they read it cold."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from cake_tune.backends.cuda_pools import DISTINCT_TOKENS, Pools, Ring
+from cake_tune.backends.plan_call import Caches
+from cake_tune.backends.regime import Walk, bytes_between_uses, cold_slots, require_cold
 from cake_tune.measure.protocol import Protocol
-from cake_tune.mla import device_of, nvfp4_quantize_pack_sparse_mla_cache
-from cake_tune.planner.shape import Shape
+from cake_tune.planner.shape import BYTES_PER_TOKEN, QUERY_DIM, Shape
 
-HEAD_DIM = 512
-SLOT_BYTES = 384
-DISTINCT_TOKENS = 1 << 16
-"""Tokens that are quantised; a pool repeats their pages in random order, so that a wrong address shows all the same."""
-
-
-class CandidateRing:
-    """One cache, and an endless supply of index sets over it: a slot returns only after all others were used."""
-
-    def __init__(self, shape: tuple[int, int], page_size: int, least_slots: int, random: torch.Generator) -> None:
-        num_pages = -(-max(least_slots, 1) // page_size)
-        self.cache = _pool(page_size, num_pages, random)
-        self._shape = shape
-        self._order = torch.randperm(num_pages * page_size, generator=random, dtype=torch.int32, device="cuda")
-        self._next = 0
-
-    def fill(self, sets: Tensor) -> None:
-        """Write the next index sets into ``sets`` ``[count, T, topk]``."""
-        flat, done = sets.view(-1), 0
-        while done < flat.numel():
-            part = self._order[self._next : self._next + flat.numel() - done]
-            flat[done : done + part.numel()] = part
-            done += part.numel()
-            self._next = (self._next + part.numel()) % self._order.numel()
-
-    def sets(self, count: int) -> Tensor:
-        """``count`` new index sets."""
-        made = torch.empty(count, *self._shape, dtype=torch.int32, device="cuda")
-        self.fill(made)
-        return made
+POOL_FACTOR = 4
+"""A new pool has so many times the slots that cold calls need at least, so that most shapes find it large enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +21,60 @@ class Inputs:
 
     query: Tensor
     """BF16 [T, H, 512]."""
-    main: CandidateRing
-    extra: CandidateRing | None
-    lengths: Tensor | None
-    extra_lengths: Tensor | None
-    sink: Tensor | None
+    caches: Caches
+    main: Ring
+    extra: Ring | None
+    read_bytes: int
+    """Bytes of cached tokens that a call reads."""
+    between_bytes: int
+    """Least bytes of other tokens that are read between two uses of one, when every call takes new index sets."""
+
+    def sets(self, count: int) -> tuple[Tensor, Tensor | None]:
+        """The next ``count`` index sets of each cache."""
+        return self.main.sets(count), None if self.extra is None else self.extra.sets(count)
+
+    def fill(self, indices: Tensor, extra_indices: Tensor | None) -> None:
+        """Put the next index sets in place of those used."""
+        self.main.fill(indices)
+        if self.extra is not None and extra_indices is not None:
+            self.extra.fill(extra_indices)
 
 
-def make_inputs(shape: Shape, protocol: Protocol, seed: int) -> Inputs:
-    """Inputs of ``shape`` from ``seed``.
+def make_inputs(shape: Shape, protocol: Protocol, seed: int, pools: Pools, l2_bytes: int) -> Inputs:
+    """Inputs of ``shape`` from ``seed``, on the GPU with that L2.
 
-    Cold: between two uses of a slot, at least ``cold_factor`` times the L2 of other slots are read. Only the caches'
-    tokens are cold: query, output and scratch are those of the call before, and may be found in the L2.
-    Warm: a pool just as large as one call's candidates.
+    Cold: between two uses of a slot, at least ``cold_factor`` times the L2 of other slots are read; ``RegimeError``
+    where that cannot be shown. Only the caches' tokens are cold: query, output and scratch are those of the call
+    before, and may be found in the L2.
     """
     random = torch.Generator("cuda").manual_seed(seed)
+    lengths = _lengths(shape, shape.topk, random)
+    extra_lengths = _lengths(shape, shape.extra_topk, random) if shape.extra_topk else None
+    read = _read(shape, shape.topk, lengths) + _read(shape, shape.extra_topk, extra_lengths)
+    cold = protocol.regime == "cold"
+    needed = protocol.cold_factor * l2_bytes if cold else 0.0
+    usual = max(POOL_FACTOR * int(needed) // BYTES_PER_TOKEN, DISTINCT_TOKENS)
 
-    def ring(page_size: int, width: int) -> CandidateRing:
-        wanted = shape.num_tokens * width
-        if protocol.regime == "cold":
-            l2_bytes = device_of(torch.device("cuda")).l2_bytes
-            # Slots behind a token's length are handed out but not read.
-            unread = 2 if shape.lengths else 1
-            wanted = unread * (int(protocol.cold_factor * l2_bytes) // SLOT_BYTES + 1)
-        return CandidateRing((shape.num_tokens, width), page_size, wanted, random)
+    def ring(side: str, page_size: int, width: int) -> Ring:
+        per_call = shape.num_tokens * width
+        least = cold_slots(per_call, read, needed)
+        return Ring(pools.get(side, page_size, seed, least=least, wanted=max(usual, least)), (shape.num_tokens, width))
 
-    query = torch.randn(shape.num_tokens, shape.num_heads, HEAD_DIM, generator=random, device="cuda")
-    return Inputs(
-        query=query.bfloat16(),
-        main=ring(shape.page_size, shape.topk),
-        extra=ring(shape.extra_page_size, shape.extra_topk) if shape.extra_topk else None,
-        lengths=_lengths(shape, shape.topk, random),
-        extra_lengths=_lengths(shape, shape.extra_topk, random) if shape.extra_topk else None,
-        sink=torch.randn(shape.num_heads, generator=random, device="cuda") if shape.sink else None,
+    main = ring("main", shape.page_size, shape.topk)
+    extra = ring("extra", shape.extra_page_size, shape.extra_topk) if shape.extra_topk else None
+    walks = [Walk(one.pool.slots, shape.num_tokens * one.per_call[1]) for one in (main, extra) if one is not None]
+    between = bytes_between_uses(walks, read)
+    if cold:
+        require_cold(between, l2_bytes, protocol.cold_factor)
+    query = torch.randn(shape.num_tokens, shape.num_heads, QUERY_DIM, generator=random, device="cuda")
+    caches = Caches(
+        main.pool.cache,
+        None if extra is None else extra.pool.cache,
+        lengths,
+        extra_lengths,
+        torch.randn(shape.num_heads, generator=random, device="cuda") if shape.sink else None,
     )
+    return Inputs(query.bfloat16(), caches, main, extra, read * BYTES_PER_TOKEN, between)
 
 
 def _lengths(shape: Shape, width: int, random: torch.Generator) -> Tensor | None:
@@ -94,8 +88,6 @@ def _lengths(shape: Shape, width: int, random: torch.Generator) -> Tensor | None
     return lengths
 
 
-def _pool(page_size: int, num_pages: int, random: torch.Generator) -> Tensor:
-    distinct = min(num_pages, -(-DISTINCT_TOKENS // page_size))
-    latents = torch.randn(distinct, page_size, HEAD_DIM, generator=random, device="cuda").bfloat16()
-    pages = nvfp4_quantize_pack_sparse_mla_cache(latents)
-    return pages[torch.randint(distinct, (num_pages,), generator=random, device="cuda")]
+def _read(shape: Shape, width: int, lengths: Tensor | None) -> int:
+    """Slots that a call reads of one cache."""
+    return shape.num_tokens * width if lengths is None else int(lengths.sum())

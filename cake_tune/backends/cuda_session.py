@@ -4,28 +4,24 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from statistics import median
 
 import torch
 from torch import Tensor
 
 from cake_tune.backends.base import AfterLaunch
-from cake_tune.backends.cuda import CudaBackend
-from cake_tune.backends.cuda_inputs import HEAD_DIM, Inputs, make_inputs
-from cake_tune.backends.gate import judge
-from cake_tune.cuda.options import build_options, chosen_options
-from cake_tune.errors import ContractError
+from cake_tune.backends.cuda_gpu import MeasuredGpu
+from cake_tune.backends.cuda_inputs import Inputs, make_inputs
+from cake_tune.backends.cuda_pools import memory_errors
+from cake_tune.backends.cuda_timer import capture
+from cake_tune.backends.launcher import Launcher, query_as_used
+from cake_tune.backends.plan_call import SM_SCALE, Results, call_plan
+from cake_tune.backends.regime import require_warm
+from cake_tune.cuda.monitor import Reading
 from cake_tune.measure.protocol import Protocol
-from cake_tune.mla import (
-    cake_sparse_mla_sm120_dsv4_nvfp4_decode,
-    cake_sparse_mla_sm120_dsv4_nvfp4_prefill,
-    dequantize_sparse_mla_cache,
-    nvfp4_quantize_pack_sparse_mla_cache,
-    sparse_mla_reference,
-)
+from cake_tune.mla import sparse_mla_reference
 from cake_tune.planner.shape import Plan, Shape
 
-SM_SCALE = HEAD_DIM**-0.5
 LEAST_US = 0.5
 """An empty kernel in a graph takes longer on an H200 (0.57 us)."""
 PROBE_CALLS = 4
@@ -34,18 +30,25 @@ MAX_CALLS = 400
 
 @contextmanager
 def open_session(
-    shape: Shape, protocol: Protocol, seed: int, after_launch: AfterLaunch | None
+    shape: Shape,
+    protocol: Protocol,
+    seed: int,
+    gpu: MeasuredGpu,
+    launcher: Launcher,
+    after_launch: AfterLaunch | None,
 ) -> Iterator["CudaSession"]:
     """A session with inputs from ``seed``; what does not fit the GPU is a ``MemoryError``."""
-    with _memory_errors():
-        yield CudaSession(shape, protocol, make_inputs(shape, protocol, seed), after_launch)
+    with memory_errors():
+        inputs = make_inputs(shape, protocol, seed, gpu.pools, gpu.l2_bytes)
+        yield CudaSession(shape, protocol, inputs, gpu, launcher, after_launch)
 
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """A captured run of calls, and the index sets that they read."""
+    """A captured run of calls, and the index sets that they read (warm: one set, read by all of them)."""
 
     graph: torch.cuda.CUDAGraph
+    calls: int
     indices: Tensor
     extra_indices: Tensor | None
 
@@ -53,139 +56,139 @@ class _Replay:
 class CudaSession:
     """Runs the plans of one shape on rotating candidates."""
 
-    least_us = LEAST_US
-
-    def __init__(self, shape: Shape, protocol: Protocol, inputs: Inputs, after_launch: AfterLaunch | None) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        protocol: Protocol,
+        inputs: Inputs,
+        gpu: MeasuredGpu,
+        launcher: Launcher,
+        after_launch: AfterLaunch | None,
+    ) -> None:
         self._protocol = protocol
         self._inputs = inputs
+        self._gpu = gpu
+        self._launcher = launcher
         self._after_launch = after_launch
-        self._output = torch.empty(shape.num_tokens, shape.num_heads, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
-        self._lse = torch.empty(shape.num_tokens, shape.num_heads, device="cuda")
-        self._scratch: dict[int, tuple[Tensor, Tensor]] = {}
+        self._cold = protocol.regime == "cold"
+        self._results = Results(shape, "cuda")
         self._replays: dict[Plan, _Replay] = {}
-        self._start: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        self._end: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        self._check_sets = self._new_sets(1)
+        self._check_sets = inputs.sets(1)
         self._references: dict[str, tuple[Tensor, Tensor]] = {}
+        self._touched = True
+        self._started_us = gpu.clock.gpu_us
+        self._readings: list[Reading] = []
+        self._asked = 0
+
+    @property
+    def least_us(self) -> float:
+        """No launch is faster, and no read of the candidates."""
+        return max(LEAST_US, self._gpu.least_us(self._inputs.read_bytes, cold=self._cold))
 
     def check(self, plan: Plan) -> float:
         """Compare every token with the reference, which is worked out once per query mode."""
-        for written in (self._output, self._lse, *self._scratch_of(plan)):
-            written.fill_(math.nan)
-        indices, extra_indices = self._check_sets
-        with _options_of(plan):
-            self._launch(plan, indices[0], None if extra_indices is None else extra_indices[0])
-            reference = self._reference()
+        self._touched = True
+        results, reference = self._results, self._reference(plan)
+        with memory_errors():
+            for written in results.written_by(plan):
+                written.fill_(math.nan)
+        self._gpu.clock.time(lambda: self._launch(plan, *self._check_sets, 0), 1, lead_cycles=0)
         if self._after_launch is not None:
-            self._after_launch(plan, self._output)
-        return judge(self._output, self._lse, *reference)
+            self._after_launch(plan, results.output)
+        return self._launcher.judge(plan, results.output, results.lse, *reference)
 
     def sample(self, plan: Plan, count: int) -> list[float]:
-        """Each sample is one replay of about ``sample_us`` of calls, every call on candidates not read for a while."""
+        """Each sample is one replay of about ``sample_us`` of calls; cold, every call takes candidates not read lately.
+
+        ``RegimeError`` where the calls of a warm plan do not fit the L2.
+        """
+        self._gpu.warm()
         replay = self._replays.get(plan)
         if replay is None:
-            probe = self._capture(plan, PROBE_CALLS)
-            self._time(probe)
-            calls = math.ceil(self._protocol.sample_us / self._time(probe))
-            replay = self._replays[plan] = self._capture(plan, min(max(calls, PROBE_CALLS), MAX_CALLS))
-        return [self._time(replay) for _ in range(count)]
+            replay = self._replays[plan] = self._prepared(plan)
+        return self._timed(replay, count)
 
-    def disturbance(self) -> None:
-        """Not looked for: the race's own statistics have to carry throttling and what other processes do."""
+    def sample_single_calls(self, plan: Plan, count: int) -> list[float]:
+        """``count`` calls of a plan that was sampled, each launched and timed alone, in microseconds: to compare with.
 
-    def _time(self, replay: _Replay) -> float:
-        """Microseconds per call of one replay on new index sets."""
-        self._inputs.main.fill(replay.indices)
-        if self._inputs.extra is not None and replay.extra_indices is not None:
-            self._inputs.extra.fill(replay.extra_indices)
-        self._start.record()
-        replay.graph.replay()
-        self._end.record()
-        self._end.synchronize()
-        milliseconds: float = self._start.elapsed_time(self._end)
-        return milliseconds * 1e3 / len(replay.indices)
-
-    def _capture(self, plan: Plan, calls: int) -> _Replay:
-        indices, extra_indices = self._new_sets(calls)
-        graph = torch.cuda.CUDAGraph()
-        with _options_of(plan):
-            self._launch(plan, indices[0], None if extra_indices is None else extra_indices[0])
-            with torch.cuda.graph(graph):
-                for number in range(calls):
-                    self._launch(plan, indices[number], None if extra_indices is None else extra_indices[number])
-        return _Replay(graph, indices, extra_indices)
-
-    def _launch(self, plan: Plan, indices: Tensor, extra_indices: Tensor | None) -> None:
-        arguments = (self._inputs.query, self._inputs.main.cache, indices, self._output, self._lse, SM_SCALE)
-        optional = self._optional(extra_indices)
-        if plan.kernel == "prefill":
-            cake_sparse_mla_sm120_dsv4_nvfp4_prefill(*arguments, **optional, head_tiles=plan.head_tiles)
-            return
-        mid_out, mid_lse = self._scratch_of(plan) or (None, None)
-        cake_sparse_mla_sm120_dsv4_nvfp4_decode(
-            *arguments,
-            **optional,
-            mid_out=mid_out,
-            mid_lse=mid_lse,
-            num_splits=plan.num_splits,
-            head_tiles=plan.head_tiles,
+        A short call ends before the host has launched the next: such times hold what the host takes.
+        """
+        replay = self._replays[plan]
+        return self._gpu.clock.time(
+            lambda: self._launch(plan, replay.indices, replay.extra_indices, 0),
+            count,
+            before=lambda: self._inputs.fill(replay.indices, replay.extra_indices),
         )
 
-    def _optional(self, extra_indices: Tensor | None) -> dict[str, Any]:
-        inputs = self._inputs
+    def calls_per_sample(self, plan: Plan) -> int:
+        """Calls in one sample of a plan that was sampled."""
+        return self._replays[plan].calls
+
+    def disturbance(self) -> str | None:
+        """What NVML said against the samples since the last question: heat, power brake, idle, a clock that is off."""
+        since, self._asked = self._readings[self._asked :], len(self._readings)
+        found = (reading.disturbance(self._gpu.warm_clock_mhz) for reading in since)
+        return next((text for text in found if text is not None), None)
+
+    def audit(self) -> dict[str, float]:
+        """How the point was measured: GPU time in calls, state of the GPU, and what the proofs rest on."""
+        clocks = [reading.sm_clock_mhz for reading in self._readings if reading.sm_clock_mhz]
         return {
-            "topk_length": inputs.lengths,
-            "attn_sink": inputs.sink,
-            "extra_kv_cache": None if inputs.extra is None else inputs.extra.cache,
-            "extra_indices": extra_indices,
-            "extra_topk_length": inputs.extra_lengths,
+            "gpu_seconds": round((self._gpu.clock.gpu_us - self._started_us) / 1e6, 6),
+            "copy_gb_per_s": round(self._gpu.copy_bytes_per_us / 1e3, 1),
+            **({"between_uses_l2": round(self._inputs.between_bytes / self._gpu.l2_bytes, 2)} if self._cold else {}),
+            **({"sm_clock_mhz": median(clocks), "least_sm_clock_mhz": min(clocks)} if clocks else {}),
+            **({} if self._gpu.monitor is None else self._gpu.monitor.figures()),
         }
 
-    def _new_sets(self, count: int) -> tuple[Tensor, Tensor | None]:
-        extra = self._inputs.extra
-        return self._inputs.main.sets(count), None if extra is None else extra.sets(count)
+    def _prepared(self, plan: Plan) -> _Replay:
+        """Calls for one sample of ``plan``: as many as ``sample_us`` takes."""
+        if not self._cold:
+            self._require_warm(plan)
+        probe = self._capture(plan, PROBE_CALLS)
+        calls = math.ceil(self._protocol.sample_us / min(self._timed(probe, 2)))
+        return probe if calls == PROBE_CALLS else self._capture(plan, min(max(calls, 1), MAX_CALLS))
 
-    def _scratch_of(self, plan: Plan) -> tuple[Tensor, ...]:
-        """The split partials of ``plan``, made once per number of splits; empty where it does not split."""
-        if plan.num_splits == 1:
-            return ()
-        if plan.num_splits not in self._scratch:
-            shape = (*self._lse.shape, plan.num_splits)
-            with _memory_errors():
-                partials = torch.empty(*shape, HEAD_DIM, dtype=torch.bfloat16, device="cuda")
-                self._scratch[plan.num_splits] = partials, torch.empty(shape, device="cuda")
-        return self._scratch[plan.num_splits]
+    def _capture(self, plan: Plan, calls: int) -> _Replay:
+        indices, extra_indices = self._inputs.sets(calls) if self._cold else self._check_sets
+        last = len(indices) - 1
+        graph = capture(lambda number: self._launch(plan, indices, extra_indices, min(number, last)), calls)
+        return _Replay(graph, calls, indices, extra_indices)
 
-    def _reference(self) -> tuple[Tensor, Tensor]:
-        """On the query as the kernel in force uses it."""
-        mode = chosen_options().qk
+    def _timed(self, replay: _Replay, count: int) -> list[float]:
+        """Microseconds per call of ``count`` replays, each on new index sets."""
+        if self._cold and self._touched:
+            self._gpu.cool(int(self._protocol.cold_factor * self._gpu.l2_bytes))
+        self._touched = False
+
+        def fill() -> None:
+            if self._cold:
+                self._inputs.fill(replay.indices, replay.extra_indices)
+
+        times = self._gpu.clock.time(replay.graph.replay, count, before=fill, meanwhile=self._read)
+        return [time / replay.calls for time in times]
+
+    def _read(self) -> None:
+        self._readings.append(self._gpu.reading())
+
+    def _launch(self, plan: Plan, indices: Tensor, extra_indices: Tensor | None, number: int) -> None:
+        inputs = self._inputs
+        extra = None if extra_indices is None else extra_indices[number]
+        call_plan(self._launcher, plan, inputs.query, inputs.caches, indices[number], extra, self._results)
+
+    def _require_warm(self, plan: Plan) -> None:
+        """All that the calls touch: cached tokens, index sets, query, and what they write."""
+        given = (self._inputs.query, *(sets for sets in self._check_sets if sets is not None))
+        tensors = (*given, *self._results.written_by(plan))
+        require_warm(self._inputs.read_bytes + sum(tensor.nbytes for tensor in tensors), self._gpu.l2_bytes)
+
+    def _reference(self, plan: Plan) -> tuple[Tensor, Tensor]:
+        """On the query as the kernel of ``plan`` uses it."""
+        mode = self._launcher.query_mode(plan)
         if mode not in self._references:
-            query, (indices, extra_indices) = self._inputs.query, self._check_sets
-            if mode == "nvfp4":
-                rows = query.view(1, -1, HEAD_DIM)
-                query = dequantize_sparse_mla_cache(nvfp4_quantize_pack_sparse_mla_cache(rows)).view_as(query)
-            optional = self._optional(None if extra_indices is None else extra_indices[0])
+            inputs, (indices, extra_indices) = self._inputs, self._check_sets
+            optional = inputs.caches.optional(None if extra_indices is None else extra_indices[0])
             self._references[mode] = sparse_mla_reference(
-                query, self._inputs.main.cache, indices[0], SM_SCALE, **optional
+                query_as_used(inputs.query, mode), inputs.caches.cache, indices[0], SM_SCALE, **optional
             )
         return self._references[mode]
-
-
-@contextmanager
-def _options_of(plan: Plan) -> Iterator[None]:
-    """The build options that ``plan`` names, of those that the backend takes."""
-    options = dict(plan.options)
-    unknown = options.keys() - CudaBackend.options
-    if unknown:
-        known = " or ".join(sorted(CudaBackend.options))
-        raise ContractError(f"options: expected {known}, got {', '.join(sorted(unknown))}")
-    with build_options(**options):
-        yield
-
-
-@contextmanager
-def _memory_errors() -> Iterator[None]:
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise MemoryError(str(error).partition("\n")[0]) from error

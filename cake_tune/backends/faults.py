@@ -1,7 +1,7 @@
 """Another backend with faults put in: shows that a sweep survives what kernels and drivers do.
 
-``faults:BASE:KIND@PLAN,...`` runs backend ``BASE`` ("cpu", "simulated") and makes every plan whose text matches the
-pattern ``PLAN`` (as in ``decode/t1/s2x*``; shell wildcards) fail in the way ``KIND``.
+``faults:BASE:KIND@PLAN,...`` runs backend ``BASE`` ("cpu", "cuda", "simulated") and makes every plan whose text matches
+the pattern ``PLAN`` (as in ``decode/t1/s2x*``; shell wildcards) fail in the way ``KIND``.
 """
 
 import hashlib
@@ -9,15 +9,15 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
-from cake_tune.backends.base import Backend, Session
+from cake_tune.backends.base import Audited, Backend, Described, Session
 from cake_tune.errors import UsageError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Device, Plan, Shape
@@ -29,19 +29,42 @@ KINDS = {
     "crash": "a segmentation fault while it is checked",
     "killed": "kill -9 of the process while it is timed",
     "error": "an exception that leaves the device unusable",
-    "hang": "it never ends while it is timed",
-    "oom": "the device runs out of memory",
+    "illegal": "a write to an illegal address while it is checked (cuda: by a kernel)",
+    "hang": "it never ends while it is timed (cuda: a kernel does not)",
+    "oom": "the device runs out of memory (cuda: really)",
     "unstable": "every visit is disturbed",
 }
 """What can be put in, by the name used in the configuration."""
+
+BASES = ("cpu", "cuda", "simulated")
+
+
+class PretendedFaults:
+    """The faults of a device, where there is no device to have them."""
+
+    def illegal_address(self) -> NoReturn:
+        """As a process would end by it."""
+        os.kill(os.getpid(), signal.SIGSEGV)
+        raise AssertionError("a process that is ended does not go on")
+
+    def never_end(self) -> NoReturn:
+        """Sleep for ever."""
+        while True:
+            time.sleep(3600)
+
+    def out_of_memory(self) -> NoReturn:
+        """Only say so."""
+        raise MemoryError("out of memory, on purpose")
 
 
 class FaultySession:
     """A session whose matching plans fail."""
 
-    def __init__(self, base: Session, faults: "Faults") -> None:
+    def __init__(self, base: Session, faults: "Faults", device: Any) -> None:
+        """``device`` has the faults of a device: a ``PretendedFaults``, or the module ``cuda_faults``."""
         self._base = base
         self._faults = faults
+        self._device = device
         self._last: Plan | None = None
 
     @property
@@ -54,8 +77,10 @@ class FaultySession:
         match self._faults.kind_of(plan):
             case "crash":
                 os.kill(os.getpid(), signal.SIGSEGV)
+            case "illegal":
+                self._device.illegal_address()
             case "oom":
-                raise MemoryError(f"{plan}: out of memory, on purpose")
+                self._device.out_of_memory()
             case "error":
                 raise RuntimeError(f"{plan}: the device is lost, on purpose")
         return self._base.check(plan)
@@ -66,8 +91,7 @@ class FaultySession:
             case "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "hang":
-                while True:
-                    time.sleep(3600)
+                self._device.never_end()
         self._last = plan
         return self._base.sample(plan, count)
 
@@ -76,6 +100,10 @@ class FaultySession:
         if self._last is not None and self._faults.kind_of(self._last) == "unstable":
             return "throttled, on purpose"
         return self._base.disturbance()
+
+    def audit(self) -> Mapping[str, float]:
+        """The base's."""
+        return self._base.audit() if isinstance(self._base, Audited) else {}
 
 
 class Faults:
@@ -106,22 +134,29 @@ class Faults:
 class FaultsBackend:
     """A backend around another one."""
 
-    def __init__(self, configuration: str, base: Backend, faults: Faults) -> None:
-        self.name = f"faults:{configuration}"
-        self.options = base.options
-        self._base = base
-        self._faults = faults
+    def __init__(self, base_name: str, faults_text: str) -> None:
+        self.name = f"faults:{base_name}:{faults_text}"
+        self._faults = Faults(faults_text)
+        self._real = base_name == "cuda"
+        module = import_module(f"cake_tune.backends.{base_name}")
+        self._base: Backend = module.create("", self._faults.tamper)
+        self.options = self._base.options
 
     def device(self) -> Device:
-        """The base's, renamed, and of arch "simulated": what comes out of here must never answer for a real device."""
+        """The base's, of arch "faults": what comes out of here must never answer for a device, real or simulated."""
         base = self._base.device()
-        return replace(base, name=f"Faults over {base.name}", arch="simulated")
+        return replace(base, name=f"{base.name} with faults", arch="faults")
 
     def identity(self) -> KernelIdentity:
         """The base's, made another one by the faults."""
         base = self._base.identity()
         text = f"{base.identity} {self.name}"
         return replace(base, identity=hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def facts(self) -> Mapping[str, str]:
+        """The base's, and which faults were put in."""
+        base = self._base.facts() if isinstance(self._base, Described) else {}
+        return {**base, "faults": self.name}
 
     def start(self) -> None:
         """The base's."""
@@ -133,16 +168,15 @@ class FaultsBackend:
 
     @contextmanager
     def _opened(self, shape: Shape, protocol: Protocol, seed: int) -> Iterator[Session]:
+        device = import_module("cake_tune.backends.cuda_faults") if self._real else PretendedFaults()
         with self._base.open(shape, protocol, seed) as session:
-            yield FaultySession(session, self._faults)
+            yield FaultySession(session, self._faults, device)
 
 
 def create(configuration: str) -> FaultsBackend:
     """The backend ``faults:BASE:KIND@PLAN,...``."""
     base, _, text = configuration.partition(":")
-    if base not in ("cpu", "simulated") or not text:
-        raise UsageError(
-            f"backend: expected faults:cpu:KIND@PLAN,... or faults:simulated:..., got 'faults:{configuration}'"
-        )
-    faults = Faults(text)
-    return FaultsBackend(configuration, import_module(f"cake_tune.backends.{base}").create("", faults.tamper), faults)
+    if base not in BASES or not text:
+        known = ", ".join(f"faults:{known}:KIND@PLAN,..." for known in BASES)
+        raise UsageError(f"backend: expected one of {known}, got 'faults:{configuration}'")
+    return FaultsBackend(base, text)

@@ -3,14 +3,16 @@
 from torch import Tensor
 
 from cake_tune.errors import WrongResultError
-from cake_tune.mla import check_accuracy
+from cake_tune.mla import CONTRACT, Bounds, check_accuracy
 
 JUDGED_ELEMENTS = 1 << 24
 """Output elements that are compared at once, in float64."""
 
 
-def judge(output: Tensor, out_lse: Tensor, reference: Tensor, reference_lse: Tensor) -> float:
-    """The largest relative error over slices of the tokens; ``WrongResultError`` where one misses the accuracy.
+def judge(
+    output: Tensor, out_lse: Tensor, reference: Tensor, reference_lse: Tensor, bounds: Bounds = CONTRACT
+) -> float:
+    """The largest relative error over slices of the tokens; ``WrongResultError`` where one misses ``bounds``.
 
     ``output`` and ``reference`` are ``[T, H, 512]``, the LSEs ``[T, H]``. Poison that was not overwritten is wrong too.
     """
@@ -20,7 +22,7 @@ def judge(output: Tensor, out_lse: Tensor, reference: Tensor, reference_lse: Ten
     for first in range(0, num_tokens, step):
         part = slice(first, first + step)
         try:
-            error = check_accuracy(output[part], out_lse[part], reference[part], reference_lse[part])
+            error = check_accuracy(output[part], out_lse[part], reference[part], reference_lse[part], bounds)
         except WrongResultError as wrong:
             raise WrongResultError(f"counting tokens from {first}: {wrong}" if first else str(wrong)) from None
         worst = max(worst, error)

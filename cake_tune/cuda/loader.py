@@ -25,6 +25,12 @@ class LoadedKernel(NamedTuple):
     """The driver's ``CUfunction``."""
     threads: int
     shared_bytes: int
+    heads_per_block: int
+    """0 for merge, which takes rows."""
+    max_cluster: int
+    """Splits that may be launched as one cluster."""
+    num_sms: int
+    """Of the device."""
     code: Any
     """The ``ObjectCode`` that must outlive the function."""
 
@@ -86,7 +92,15 @@ def _load(specialisation: Specialisation) -> LoadedKernel:
                 specialisation.shared_bytes,
             )
         )
-    return LoadedKernel(function, specialisation.threads(manifest), specialisation.shared_bytes, code)
+    return LoadedKernel(
+        function,
+        specialisation.threads(manifest),
+        specialisation.shared_bytes,
+        0 if specialisation.variant is None else specialisation.variant.heads_per_block,
+        manifest.max_cluster[specialisation.arch],
+        torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count,
+        code,
+    )
 
 
 @contextmanager

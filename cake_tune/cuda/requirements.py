@@ -1,6 +1,6 @@
 """What the compiled kernels need from the machine, and what is said when it is missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from cake_tune.cuda.manifest import load_manifest
@@ -19,10 +19,13 @@ def cuda_packages() -> Iterator[None]:
         ) from error
 
 
-def arch_of(capability: tuple[int, int], name: str) -> str:
-    """The architecture of a GPU of this compute capability; ``DeviceUnfitError`` if the kernels do not run on it."""
+def arch_of(capability: tuple[int, int], name: str, archs: Sequence[str] | None = None) -> str:
+    """The architecture of a GPU of this compute capability; ``DeviceUnfitError`` if the kernels do not run on it.
+
+    ``archs`` are those that the kernels are written for; by default, those of this project's.
+    """
     arch = f"sm_{capability[0]}{capability[1]}a"
-    archs = load_manifest().archs
+    archs = load_manifest().archs if archs is None else archs
     if arch not in archs:
         raise DeviceUnfitError(
             f"{name}: the kernels run on {', '.join(archs)}, and this device is sm_{capability[0]}{capability[1]}"

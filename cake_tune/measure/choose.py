@@ -32,6 +32,13 @@ def runner_up(tracks: Tracks, choice: Plan) -> Plan | None:
     return min(others, key=lambda plan: distance(tracks, plan, choice), default=None)
 
 
+def differ(tracks: Tracks, one: Plan, other: Plan, band: float) -> bool:
+    """Whether two confirmed plans are told apart: by more than ``band``, or so that the 95 % bound is beyond it."""
+    ratios = paired_log_ratios(tracks[one].confirm, tracks[other].confirm)
+    slower, faster = upper_bound(ratios) < -band, upper_bound([-ratio for ratio in ratios]) < -band
+    return abs(distance(tracks, one, other)) > band or slower or faster
+
+
 def confirmed(
     tracks: Tracks, choice: Plan, *, rival: Plan | None, in_force: Plan | None, band: float, protocol: Protocol
 ) -> Plan | None:

@@ -31,6 +31,10 @@ def _usable(time: float) -> bool:
     return math.isfinite(time) and time > 0
 
 
+FEWEST_PAIRED = 4
+"""Values below which ``location`` is the plain median."""
+
+
 def location(values: Sequence[float]) -> float:
     """The Hodges-Lehmann centre: the median of all pairwise means; below four values, the plain median.
 
@@ -38,7 +42,7 @@ def location(values: Sequence[float]) -> float:
     quiet ones, where a plain median would need half as many rounds again. Of three values only the median survives
     a wild one.
     """
-    if len(values) < 4:
+    if len(values) < FEWEST_PAIRED:
         return median(values)
     return median((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
 

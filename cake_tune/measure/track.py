@@ -14,11 +14,14 @@ from cake_tune.planner.shape import Plan
 class Track:
     """One plan's medians, in microseconds, index = round: in the race, and in the confirmation.
 
-    ``left`` says how the plan left the race: "pruned" (beaten) or the status of the visit that gave nothing.
+    ``raced`` and ``confirming`` are the same visits whole. ``left`` says how the plan left the race: "pruned" (beaten)
+    or the status of the visit that gave nothing.
     """
 
     visits: list[float] = field(default_factory=list)
     confirm: list[float] = field(default_factory=list)
+    raced: list[Visit] = field(default_factory=list)
+    confirming: list[Visit] = field(default_factory=list)
     left: Literal["pruned", "unstable", "invalid"] | None = None
     error: str | None = None
 
@@ -30,6 +33,7 @@ class Track:
     def record(self, visit: Visit, into: list[float]) -> None:
         """Append the visit's median to ``into`` (one of the two lists); a visit without one ends the plan's race."""
         into.append(visit.median_us)
+        (self.confirming if into is self.confirm else self.raced).append(visit)
         if visit.status != "ok":
             self.left, self.error = visit.status, visit.reason
 

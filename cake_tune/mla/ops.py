@@ -165,8 +165,11 @@ def _constant(sizes: Sizes) -> Sizes:
     return operator.index(num_tokens), operator.index(num_heads), operator.index(topk), operator.index(extra_topk)
 
 
-_trace_decode_plan = torch.compiler.assume_constant_result(plan_decode)  # type: ignore[no-untyped-call]
-_trace_prefill_plan = torch.compiler.assume_constant_result(plan_prefill)  # type: ignore[no-untyped-call]
+# What torch.compiler.assume_constant_result does, without the import of all of Dynamo that it costs: seconds, in every
+# process that uses the op and in every worker of a sweep.
+_trace_decode_plan, _trace_prefill_plan = plan_decode, plan_prefill
+for _planning in (plan_decode, plan_prefill):
+    _planning._dynamo_marked_constant = True  # type: ignore[union-attr]
 
 
 @torch.library.custom_op("cake_tune::sparse_mla_decode", mutates_args=("output", "out_lse", "mid_out", "mid_lse"))

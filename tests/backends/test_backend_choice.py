@@ -12,7 +12,7 @@ from cake_tune.errors import UsageError
 from cake_tune.planner.shape import Plan, Shape, every_plan
 
 
-@pytest.mark.parametrize("name", ["cpu", "simulated", "faults:simulated:oom@prefill*"])
+@pytest.mark.parametrize("name", ["cpu", "simulated", "faults:simulated:oom@prefill*", "faults:cuda:hang@prefill*"])
 def test_a_backend_is_called_what_it_was_asked_for(name):
     assert get_backend(name).name == name
 
@@ -28,7 +28,7 @@ def test_an_unknown_backend_is_refused_with_a_list_of_those_that_exist(name):
     "name",
     [
         "cpu:fast",
-        "simulated:1",
+        "simulated:h100",
         "faults",
         "faults:cpu",
         "faults:simulated:",
@@ -74,5 +74,6 @@ def test_faults_make_another_kernel_of_a_device_that_is_no_real_one():
     plain, faulty, other = map(get_backend, ("cpu", "faults:cpu:nan@*", "faults:cpu:nan@prefill*"))
     assert len({plain.identity().identity, faulty.identity().identity, other.identity().identity}) == 3
     assert plain.device().arch == "cpu"
-    assert faulty.device().arch == "simulated"
+    assert faulty.device().arch == "faults"
+    assert not faulty.device().is_gpu
     assert faulty.device().num_sms == plain.device().num_sms

@@ -8,6 +8,9 @@ import torch
 
 HERE = Path(__file__).parent
 
+# Test processes run side by side, and the process that starts a sweep has a context of its own.
+os.environ.setdefault("CAKE_TUNE_SHARE_GPU", "1")
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Inputs are made on the CPU: test processes that each take every core stall one another for seconds.
     torch.set_num_threads(1)

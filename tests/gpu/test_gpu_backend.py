@@ -8,10 +8,10 @@ import torch
 
 from cake_tune.backends import get_backend
 from cake_tune.backends.cuda import CudaBackend
-from cake_tune.backends.cuda_inputs import CandidateRing
+from cake_tune.backends.cuda_pools import Pools, Ring
 from cake_tune.errors import ContractError, WrongResultError
 from cake_tune.measure.protocol import Protocol
-from cake_tune.mla import device_of
+from cake_tune.mla import device_of, nvfp4_quantize_pack_sparse_mla_cache
 from cake_tune.planner.shape import Shape, every_plan
 
 SHAPE = Shape(num_tokens=5, num_heads=64, topk=300, extra_topk=100, page_size=48, lengths=True, sink=True)
@@ -70,8 +70,8 @@ def test_gate_catches_a_wrong_output(token, value):
 
 def test_candidates_come_back_only_after_all_others(device):
     """A ring hands out every slot once before it hands out one again, across fills of any size."""
-    ring = CandidateRing((3, 7), 16, 1000, torch.Generator(device).manual_seed(1))
-    slots = ring.cache.shape[0] * 16
+    pool = Pools(nvfp4_quantize_pack_sparse_mla_cache).get("main", 16, 1, least=1000, wanted=1000)
+    ring, slots = Ring(pool, (3, 7)), pool.slots
     taken = torch.cat([ring.sets(count).flatten() for count in (1, 5, 40, 100)])[: 2 * slots]
     for cycle in (taken[:slots], taken[slots : 2 * slots]):
         assert torch.equal(cycle.sort().values, torch.arange(slots, dtype=torch.int32, device=device))

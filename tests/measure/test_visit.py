@@ -31,6 +31,12 @@ def test_the_discarded_samples_do_not_reach_the_median():
     assert visit(Samples(900, 800, 700, 50)) == Visit(50)
 
 
+def test_mean_and_deviation_of_the_kept_samples_are_kept_beside_the_median():
+    given = visit(Samples(900, 800, 700, 20.0, 30.0, *[50.0] * 18))
+    assert given == Visit(50.0)
+    assert (given.mean_us, given.mad_us) == ((20 + 30 + 50 * 18) / 20, 0.0)
+
+
 def test_short_calls_get_more_samples():
     short, long = Samples(9.0), Samples(11.0)
     visit(short)
@@ -57,3 +63,10 @@ def test_one_impossible_time_makes_the_visit_invalid(time):
 def test_a_median_below_what_a_call_must_take_is_invalid():
     assert visit(Samples(20.0), least_us=21.0).status == "invalid"
     assert visit(Samples(20.0), least_us=19.0).status == "ok"
+
+
+@pytest.mark.parametrize(("known", "kept"), [(9.0, 50), (11.0, 20)])
+def test_a_known_plan_is_sampled_in_one_go(known, kept):
+    samples = Samples(900, 800, 700, 50)
+    given = take_visit(samples, PROTOCOL, least_us=0.0, disturbance=lambda: None, known_us=known)
+    assert (given, samples.asked) == (Visit(50), [3 + kept])
