@@ -2,14 +2,21 @@
 
 import json
 import math
+from functools import lru_cache
 from typing import Any, cast, get_args
 
 from cake_tune.errors import JournalError
 from cake_tune.journal.record import PlanRow, PointRecord, Status
-from cake_tune.planner.shape import Plan, Shape
+from cake_tune.planner.shape import Kernel, Plan, Shape
 
 VERSION = 1
 """Version of the journal's lines; a reader refuses every other one."""
+
+OPTIONAL = {"gpu": str, "audits": str, "twins": bool}
+"""Fields of a record, with their types, that are left out of its line where they hold their default."""
+
+OPTIONAL_VISITS = ("visit_means", "visit_mads", "confirm_means", "confirm_mads")
+"""The same of a row: one number or null per visit."""
 
 
 def record_to_json(record: PointRecord) -> str:
@@ -29,6 +36,7 @@ def record_to_json(record: PointRecord) -> str:
         "seconds": record.seconds,
         "error": record.error,
         "audit": {name: _finite(value) for name, value in record.audit.items()},
+        **{name: value for name in OPTIONAL if (value := getattr(record, name))},
         "rows": [_row_to_json(row) for row in record.rows],
     }
     return json.dumps(fields, separators=(",", ":"), allow_nan=False)
@@ -58,6 +66,7 @@ def record_from_json(text: str) -> PointRecord:
             seconds=fields["seconds"],
             error=fields["error"],
             audit={name: math.nan if value is None else value for name, value in fields["audit"].items()},
+            **{name: _optional(name, kind, fields[name]) for name, kind in OPTIONAL.items() if name in fields},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, JournalError):
@@ -69,10 +78,19 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
+_STATUSES: tuple[Status, ...] = get_args(Status)
+
+
 def _status(value: Any) -> Status:
-    if value not in get_args(Status):
-        raise JournalError(f"status: expected one of {', '.join(get_args(Status))}, got {value!r}")
+    if value not in _STATUSES:
+        raise JournalError(f"status: expected one of {', '.join(_STATUSES)}, got {value!r}")
     return cast(Status, value)
+
+
+def _optional(name: str, kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise JournalError(f"{name}: expected a value of type {kind.__name__}, got {value!r}")
+    return value
 
 
 def _shape_to_json(shape: Shape) -> dict[str, Any]:
@@ -96,13 +114,17 @@ def _plan_from_json(fields: dict[str, Any] | None) -> Plan | None:
 
 
 def _plan(fields: dict[str, Any]) -> Plan:
-    return Plan(
-        fields["kernel"],
-        fields["head_tiles"],
-        fields["num_splits"],
-        fields["chunks_per_block"],
-        tuple(sorted(fields.get("options", {}).items())),
-    )
+    options = fields.get("options")
+    named = tuple(sorted(options.items())) if options else ()
+    return _known_plan(fields["kernel"], fields["head_tiles"], fields["num_splits"], fields["chunks_per_block"], named)
+
+
+@lru_cache(maxsize=4096)
+def _known_plan(
+    kernel: Kernel, head_tiles: int, num_splits: int, chunks_per_block: int, options: tuple[tuple[str, str], ...]
+) -> Plan:
+    """One object for each plan: a journal names a few hundred of them a million times."""
+    return Plan(kernel, head_tiles, num_splits, chunks_per_block, options)
 
 
 def _row_to_json(row: PlanRow) -> dict[str, Any]:
@@ -115,6 +137,7 @@ def _row_to_json(row: PlanRow) -> dict[str, Any]:
         "confirm": [_finite(visit) for visit in row.confirm],
         "relative_error": _finite(row.relative_error),
         "error": row.error,
+        **{name: [_finite(each) for each in given] for name in OPTIONAL_VISITS if (given := getattr(row, name))},
     }
 
 
@@ -128,4 +151,5 @@ def _row_from_json(fields: dict[str, Any]) -> PlanRow:
         confirm=tuple(fields["confirm"]),
         relative_error=fields.get("relative_error"),
         error=fields["error"],
+        **{name: tuple(fields[name]) for name in OPTIONAL_VISITS if name in fields},
     )

@@ -16,6 +16,11 @@ here). The others name what went wrong."""
 USABLE: tuple[Status, ...] = ("ok", "tied", "pruned")
 """Statuses with which a time counts; a pruned plan's is the one with which it left the race."""
 
+TIMED: tuple[Status, ...] = (*USABLE, "too_slow")
+"""Those, and the one of plans that only have the time of a short probe (none in journals that did not keep it): good
+enough to say what such a plan would cost, and that it does not win.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
@@ -24,10 +29,10 @@ class PlanRow:
     ``visits`` and ``confirm`` hold one median per visit, in microseconds per call, index = round (race rounds and
     confirmation rounds are separate; a plan that left the race has fewer visits; a visit that gave nothing is NaN,
     written as null). ``median_us`` is the reported time: the median of ``confirm`` where the plan was confirmed, else
-    the best plan's reported time times the plan's paired ratio to it over their common rounds; None when nothing was
-    measured. ``spread`` is the relative median absolute deviation of visits and confirm together.
-    ``relative_error`` is the larger of those that the correctness gate found before and after timing, None for a plan
-    that never passed it.
+    the best plan's reported time times the plan's paired ratio to it over their common rounds; the probe's time of a
+    plan that was too slow to be raced; None when nothing was measured. ``spread`` is the relative median absolute
+    deviation of visits and confirm together. ``relative_error`` is the larger of those that the correctness gate found
+    before and after timing, None for a plan that never passed it.
     """
 
     plan: Plan
@@ -39,6 +44,12 @@ class PlanRow:
     error: str | None = None
     """The message of what failed."""
     relative_error: float | None = None
+    visit_means: tuple[float | None, ...] = ()
+    """Per entry of ``visits``: the mean of the samples whose median it is; empty in journals that did not keep it."""
+    visit_mads: tuple[float | None, ...] = ()
+    """Per entry of ``visits``: the median absolute deviation of those samples, in microseconds."""
+    confirm_means: tuple[float | None, ...] = ()
+    confirm_mads: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +77,20 @@ class PointRecord:
     """Wall time of the point."""
     error: str | None = None
     audit: dict[str, float] = field(default_factory=dict)
-    """Machine state beside the times (clocks, temperatures), by name with its unit in the name."""
+    """Machine state and accounts beside the times (clocks, temperatures, seconds), by name with its unit in the name.
+
+    ``slot_seconds`` is the wall time since the device's previous point ended, or since the sweep began: start-up, the
+    A/A run and waiting included. Summed over a journal it is the wall time of all its devices.
+    """
+    gpu: str = ""
+    """UUID of the GPU that measured the point; empty off GPU."""
+    audits: str = ""
+    """Key of the record that this one repeats on another GPU; empty for the point's own. No fit uses audits."""
+    twins: bool = False
+    """True for an A/A point: its two rows are one plan under two labels, and "tied" says that no difference was found
+    between them, "ok" that one was. No fit uses twins."""
+
+    @property
+    def counts(self) -> bool:
+        """True for a point's own record, which fits use; an audit or an A/A point is none."""
+        return not self.audits and not self.twins

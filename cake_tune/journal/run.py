@@ -47,6 +47,11 @@ class RunDirectory:
         return self.path / "journal.jsonl"
 
     @property
+    def twins(self) -> "RunDirectory":
+        """The directory of the run's A/A points, a run of its own."""
+        return RunDirectory(self.path / "aa")
+
+    @property
     def in_force(self) -> Path:
         """The planner table that was in force when the run last started, whole, so that a fit needs nothing else."""
         return self.path / "in-force.json"
@@ -87,11 +92,16 @@ class RunDirectory:
             raise JournalError(f"{self.run_json}: {error}") from error
 
     def read_records(self) -> Iterator[PointRecord]:
-        """Stream the journal's records, as ``read_journal`` does, and see to it that they are this run's own.
+        """Stream the points' records, as ``read_journal`` does, and see to it that they are this run's own.
 
-        Lines that had to be passed over are told in ``messages``. ``JournalError`` without a journal or a provenance,
+        Audits and A/A points, which say nothing about which plan is best, are left out: see ``read_all``. Lines that
+        had to be passed over are told in ``messages``. ``JournalError`` without a journal or a provenance,
         and for a record of another device, kernel, backend or protocol than the run's.
         """
+        return (record for record in self.read_all() if record.counts)
+
+    def read_all(self) -> Iterator[PointRecord]:
+        """The same with audits and A/A points."""
         origin = self.read_info().origin
         for record in read_journal(self.journal, self._tell):
             if record.key.partition("-")[0] != origin:

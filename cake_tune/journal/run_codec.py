@@ -13,12 +13,16 @@ from cake_tune.planner.table import KernelIdentity
 VERSION = 1
 """Version of ``run.json``; a reader refuses every other one."""
 
+OPTIONAL = frozenset({"search", "weights"})
+"""Fields that are left out of the file where they are empty."""
+
 T = TypeVar("T")
 
 
 def info_to_json(info: RunInfo) -> dict[str, Any]:
     """``info`` as a JSON object."""
-    return {"version": VERSION, **asdict(info)}
+    held = {"version": VERSION, **asdict(info)}
+    return {name: value for name, value in held.items() if value or name not in OPTIONAL}
 
 
 def info_from_json(value: object) -> RunInfo:
@@ -36,7 +40,7 @@ def _made(kind: Callable[..., T], path: str, given: dict[str, Any]) -> T:
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if unknown := sorted(given.keys() - known):
         raise JournalError(f"{path}{unknown[0]}: unknown field; known ones: {', '.join(sorted(known))}")
-    if missing := sorted(known - given.keys()):
+    if missing := sorted(known - OPTIONAL - given.keys()):
         raise JournalError(f"{path}{missing[0]}: expected a value, found none")
     return kind(**given)
 
@@ -96,6 +100,25 @@ def _host(path: str, value: object) -> dict[str, str]:
     return {name: _text(f"{path}.{name}", item) for name, item in _mapping(path, value).items()}
 
 
+def _weights(path: str, value: object) -> dict[int, float]:
+    given = {}
+    for name, weight in _mapping(path, value).items():
+        if not name.isascii() or not name.isdecimal():
+            raise JournalError(f"{path}: expected num_tokens as keys, got {name!r}")
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+            raise JournalError(f"{path}.{name}: expected a finite number >= 0, got {weight!r}")
+        given[int(name)] = float(weight)
+    return given
+
+
+def _search(path: str, value: object) -> dict[str, float]:
+    given = _mapping(path, value)
+    for name, number in given.items():
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
+            raise JournalError(f"{path}.{name}: expected a finite number >= 0, got {number!r}")
+    return given
+
+
 _CHECKS: dict[str, Callable[[str, object], object]] = {
     "device": _device,
     "kernel": _kernel,
@@ -109,4 +132,6 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "started": _text,
     "host": _host,
     "in_force": _text,
+    "weights": _weights,
+    "search": _search,
 }

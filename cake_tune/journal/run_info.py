@@ -30,6 +30,12 @@ class RunInfo:
     host: dict[str, str] = field(default_factory=dict)
     in_force: str = ""
     """Name or path of the table whose plans were in force."""
+    weights: dict[int, float] = field(default_factory=dict)
+    """The workload that the spec names: weight by num_tokens. Empty without one: then every octave counts the same."""
+    search: dict[str, float] = field(default_factory=dict)
+    """Where an adaptive search ended: ``points`` and ``pairs`` of a point and a plan that it measured, of
+    ``listed_points`` and ``listed_pairs``; the ``expected_regret`` of a table of the whole grid and its ``bound``, as
+    fractions. Empty for an exhaustive sweep."""
 
     @property
     def origin(self) -> str:

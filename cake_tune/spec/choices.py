@@ -4,7 +4,15 @@ import itertools
 import math
 from typing import Any
 
-from cake_tune.planner.shape import DECODE_TWO_TILE_HEADS, MAX_CHUNKS_PER_BLOCK, Plan, Shape, every_plan, resolve_splits
+from cake_tune.planner.shape import (
+    DECODE_TWO_TILE_HEADS,
+    MAX_CHUNKS_PER_BLOCK,
+    Plan,
+    Shape,
+    every_plan,
+    resolve_splits,
+    rival_plan,
+)
 from cake_tune.spec.models import Plans
 from cake_tune.spec.problems import KeyPath
 
@@ -35,6 +43,7 @@ class Choices:
         self.splits = None if plans.splits == "all" else tuple(values_of(plans.splits))
         named = [[(name, text) for text in _texts(axis)] for name, axis in sorted(plans.options.items())]
         self.options = tuple(itertools.product(*named))
+        self.rivals = tuple(values_of(plans.rivals))
         self.known: dict[tuple[int, int], tuple[Plan, ...]] = {}
 
     def plans(self, shape: Shape) -> tuple[Plan, ...]:
@@ -48,6 +57,10 @@ class Choices:
                 for options in self.options
             )
         return self.known[key]
+
+    def rival_plans(self, shape: Shape) -> tuple[Plan, ...]:
+        """The plans that stand for the rivals; they run whatever the plans' own limits say."""
+        return tuple(rival_plan(shape, name) for name in self.rivals)
 
     def limits(self) -> str:
         """Why a shape can have no plan."""

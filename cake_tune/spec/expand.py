@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 
 from cake_tune.planner.shape import Plan, Shape
 from cake_tune.spec.choices import Choices, places, values_of, variants
@@ -18,21 +19,50 @@ MAX_PLANS = 1_000_000
 """Most combinations of the shape axes, and most plans over all points, that one spec may ask for."""
 
 SHAPE_AXES = tuple(field.name for field in dataclasses.fields(Shape))
+EXTRA_PAGE = "extra_page_size"
 
 
-def expand(document: Document) -> tuple[Point, ...]:
-    """Every point of the document in sweep order; raises ``Problems`` where a value, or all of them, yield none."""
-    axes = {name: _values(getattr(document.shapes, name)) for name in SHAPE_AXES}
+class Domain:
+    """The shapes that a document allows, listed or not: the point of any num_tokens between the least and the most."""
+
+    def __init__(self, document: Document) -> None:
+        self.axes = {name: _values(getattr(document.shapes, name)) for name in SHAPE_AXES}
+        self.choices = Choices(document.plans)
+        self.constraints = _constraints(document)
+
+    def __call__(self, shape: Shape) -> Point | None:
+        """The point of ``shape`` with every plan allowed on it; None outside the domain."""
+        tokens, *others = self.axes.items()
+        if not min(tokens[1]) <= shape.num_tokens <= max(tokens[1]):
+            return None
+        if any(getattr(shape, name) not in values for name, values in others if shape.extra_topk or name != EXTRA_PAGE):
+            return None
+        try:
+            plans, _ = self.plans(shape)
+        except Problems:  # a division by zero at a shape that nobody listed
+            return None
+        return Point(shape, plans) if plans else None
+
+    def plans(self, shape: Shape) -> tuple[tuple[Plan, ...], str]:
+        """The plans to compare on a shape, or none and the reason."""
+        return _plans(shape, self.choices, self.constraints)
+
+
+def expand(document: Document, domain: Domain) -> tuple[Point, ...]:
+    """Every point of the document, whose domain is ``domain``, in sweep order.
+
+    Raises ``Problems`` where a value, or all of them, yield none.
+    """
+    axes = domain.axes
     asked, options = math.prod(map(len, axes.values())), variants(document.plans)
     if asked * options > MAX_PLANS:
         each = f" with {options} combinations of build options each" if options > 1 else ""
         raise _too_much(f"expected at most {MAX_PLANS} shapes, got {asked}{each}")
-    choices, constraints = Choices(document.plans), _constraints(document)
     points: list[Point] = []
     dropped: dict[Shape, str] = {}
     total = 0
     for shape in dict.fromkeys(_shapes(axes)):
-        plans, reason = _plans(shape, choices, constraints)
+        plans, reason = domain.plans(shape)
         if plans:
             points.append(Point(shape, plans))
         else:
@@ -45,7 +75,17 @@ def expand(document: Document) -> tuple[Point, ...]:
         raise Problems([Problem(f"no point is left to measure: {reasons}", ("shapes",))])
     if unused := [*unused_shape_values(document.shapes, points, dropped), *unused_plan_values(document.plans, points)]:
         raise Problems(unused)
-    return tuple(points)
+    return _drawn(points, document)
+
+
+def _drawn(points: list[Point], document: Document) -> tuple[Point, ...]:
+    """As many of ``points`` as the document's sample asks for, drawn by its seed, in the same order."""
+    if document.sample is None:
+        return tuple(points)
+    if document.sample > len(points):
+        raise Problems([Problem(f"expected at most the {len(points)} points, got {document.sample}", ("sample",))])
+    places = Random(f"{document.seed} sample").sample(range(len(points)), document.sample)
+    return tuple(points[place] for place in sorted(places))
 
 
 def spread(values: Sequence[int]) -> list[int]:
@@ -100,7 +140,7 @@ def _plans(
             plans = tuple(plan for plan in plans if _holds(path, constraint, names | _numbers(plan)))
             if not plans:
                 return (), f"the constraint {quoted(constraint.text)} excludes all its plans"
-    return plans, ""
+    return (*plans, *choices.rival_plans(shape)), ""
 
 
 def _numbers(plan: Plan) -> dict[str, int]:

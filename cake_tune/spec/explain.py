@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from cake_tune.spec.measure_model import Measure
-from cake_tune.spec.models import Document, Plans, Shapes, TokenRange
+from cake_tune.spec.models import Document, Plans, SearchOptions, Shapes, TokenRange
 from cake_tune.spec.problems import KeyPath, Problem, did_you_mean, quoted
 from cake_tune.spec.scalars import resolve_scalar
 from cake_tune.spec.tree import Node, known_path
@@ -28,6 +28,7 @@ _SECTIONS: dict[str, Iterable[str]] = {
     "": [field.alias or name for name, field in Document.model_fields.items()],
     "shapes": list(Shapes.model_fields),
     "plans": list(Plans.model_fields),
+    "search": list(SearchOptions.model_fields),
     "measure": list(Measure.model_fields),
 }
 _RANGE = [field.alias or name for name, field in TokenRange.model_fields.items()]
@@ -113,8 +114,10 @@ def _unknown(path: KeyPath) -> str:
     section = str(above[0]) if above else ""
     known = _RANGE if len(above) > 1 else list(_SECTIONS.get(section, ()))
     home = next((name for name, keys in _SECTIONS.items() if word in keys), None)
+    close = did_you_mean(word, known, cutoff=0.6 if home is None else 0.9)
     if home is not None:
-        return f"unknown key here: it belongs {f'under {home}' if home else 'at the top level'}"
-    if close := did_you_mean(word, known):
+        where = f"under {home}" if home else "at the top level"
+        return f"unknown key here{close}; {word} belongs {where}" if close else f"unknown key here: it belongs {where}"
+    if close:
         return f"unknown key{close}"
     return f"unknown key; known keys: {', '.join(known)}"

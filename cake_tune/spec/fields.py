@@ -150,6 +150,15 @@ Version = Annotated[int, one_of(1)]
 Name = Annotated[str, matching(NAME, NAME_EXPECTED)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
+Sample = Annotated[int, Field(ge=1, le=1_000_000)]
+FilePath = Annotated[
+    str,
+    Rule(
+        lambda text: 0 < len(text) <= 1000 and text.isprintable(),
+        "the path of a file",
+        {"minLength": 1, "maxLength": 1000},
+    ),
+]
 HeadCount = Annotated[int, one_of(*HEAD_COUNTS)]
 Topk = Annotated[int, Field(ge=1, le=MAX_TOPK)]
 ExtraTopk = Annotated[int, Field(ge=0, le=MAX_TOPK)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cake_tune.errors import SpecError
-from cake_tune.spec.expand import expand
+from cake_tune.spec.expand import Domain, expand
 from cake_tune.spec.explain import explain
 from cake_tune.spec.fields import NAME, NAME_EXPECTED, budget_seconds
 from cake_tune.spec.models import Document
@@ -15,6 +15,7 @@ from cake_tune.spec.problems import Problem, Problems, quoted, spec_error
 from cake_tune.spec.reader import MAX_BYTES, decode, read_tree
 from cake_tune.spec.sweep_spec import Spec
 from cake_tune.spec.tree import Node, place, plain
+from cake_tune.spec.workload import read_weights
 
 
 def load_spec(path: str | os.PathLike[str]) -> Spec:
@@ -31,6 +32,8 @@ def load_spec(path: str | os.PathLike[str]) -> Spec:
 def parse_spec(text: str | bytes, name: str) -> Spec:
     """The spec in a YAML text; ``name`` stands for the file in messages, and its stem is the default sweep name.
 
+    A workload that the text names is read from the folder of ``name``.
+
     Raises ``SpecError`` with every problem as ``name:line:column: path: message``. Problems of the YAML and of single
     values come together; whether every value yields a point is only asked once all of them are valid.
     """
@@ -40,7 +43,9 @@ def parse_spec(text: str | bytes, name: str) -> Spec:
         tree, problems = read_tree(content)
         document = _validate(tree, problems)
         sweep = document.name or _sweep_name(name)
-        points = expand(document)
+        domain = Domain(document)
+        points = expand(document, domain)
+        weights = () if document.weights is None else read_weights(Path(name).parent, document.weights)
     except Problems as error:
         found = error.problems
         if tree is not None:
@@ -56,6 +61,9 @@ def parse_spec(text: str | bytes, name: str) -> Spec:
         text=content,
         path=name,
         expanded=points,
+        search=document.chosen_search(),
+        weights=weights,
+        domain=domain,
     )
 
 

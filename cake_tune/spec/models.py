@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from cake_tune.measure.protocol import Protocol
-from cake_tune.planner.shape import Kernel
+from cake_tune.planner.shape import RIVAL, Kernel
 from cake_tune.spec.fields import (
     OPTION_NAME,
     Axis,
@@ -14,12 +15,14 @@ from cake_tune.spec.fields import (
     Budget,
     ConstraintText,
     ExtraTopk,
+    FilePath,
     HeadCount,
     HeadTiles,
     Name,
     OptionName,
     OptionValue,
     PageSize,
+    Sample,
     Section,
     Seed,
     Splits,
@@ -30,6 +33,9 @@ from cake_tune.spec.fields import (
     form_or_range,
 )
 from cake_tune.spec.measure_model import Measure
+from cake_tune.spec.sweep_spec import Method, Search
+
+_SEARCH = Search()
 
 
 class TokenRange(Section):
@@ -94,8 +100,55 @@ class Plans(Section):
     options: dict[OptionName, Axis[OptionValue]] = Field(
         {},
         description="Build options of the kernels: a value or a list of values for each.",
-        json_schema_extra={"propertyNames": {"pattern": OPTION_NAME}},
+        json_schema_extra={"propertyNames": {"pattern": OPTION_NAME, "not": {"const": RIVAL}}},
     )
+    rivals: Axis[OptionName] = Field(
+        [],
+        description="Other kernels of the backend to race against, which decide by themselves how they run "
+        "(flashinfer: sparse). They are reported, and never enter a table.",
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _no_rival(cls, options: dict[str, object]) -> dict[str, object]:
+        if RIVAL in options:
+            raise expected(f"build options; a {RIVAL} stands under plans.rivals")
+        return options
+
+
+class SearchOptions(Section):
+    """How the points to measure are chosen."""
+
+    method: Method = Field(
+        _SEARCH.method,
+        description="exhaustive: every point of the spec; adaptive: only those that the table needs, by a cost model.",
+    )
+    refine: bool = Field(
+        _SEARCH.refine,
+        description="Whether new num_tokens are measured inside the interval of each crossover, until its ends are "
+        "adjacent or closer than 12.5 %.",
+    )
+    regret: float = Field(
+        _SEARCH.regret, gt=0, lt=1, description="Mean regret that an adaptive search may leave, as a fraction."
+    )
+
+    @model_validator(mode="after")
+    def _used(self) -> "SearchOptions":
+        if self.method != "adaptive" and "regret" in self.model_fields_set:
+            message = "only an adaptive search has it: expected method: adaptive beside it"
+            raise PydanticCustomError("problem", "{message}", {"message": message, "key": "regret"})
+        return self
+
+    def search(self) -> Search:
+        """The same as the rest of the tool sees it."""
+        return Search(**self.model_dump())
+
+
+SearchAxis = Annotated[
+    Annotated[Method, Tag("<value>")] | Annotated[SearchOptions, Tag("<mapping>")],
+    Discriminator(lambda value: "<mapping>" if isinstance(value, dict) else "<value>"),
+]
+"""A method, or a mapping with what else belongs to the search."""
 
 
 class Document(Section):
@@ -116,7 +169,22 @@ class Document(Section):
         description="What must hold of a shape, or of a plan on it, to be measured; a list: all of them. "
         "Example: num_tokens * num_heads <= 4096 and (extra_topk == 0 or topk in [128, 512]).",
     )
+    sample: Sample | None = Field(
+        None, description="How many of the points to measure, drawn by the seed; left out: all of them."
+    )
+    search: SearchAxis = Field(
+        _SEARCH.method, description="How the points to measure are chosen: exhaustive, adaptive, or a mapping."
+    )
+    weights: FilePath | None = Field(
+        None,
+        description="A workload: the path, from the spec's folder, of a CSV file with the columns num_tokens and "
+        "weight. Crossovers and rules are then fitted to it; left out: every octave of num_tokens counts the same.",
+    )
     measure: Measure = Field(Measure(), description="Numbers of the measuring protocol that differ from its defaults.")
+
+    def chosen_search(self) -> Search:
+        """How the points are chosen."""
+        return self.search.search() if isinstance(self.search, SearchOptions) else Search(self.search)
 
     def protocol(self) -> Protocol:
         """The measuring protocol with this spec's numbers."""

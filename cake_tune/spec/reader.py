@@ -34,11 +34,14 @@ def decode(data: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_tree(text: str) -> tuple[Node, list[Problem]]:
-    """The document's tree, with the problems that still leave a tree; raises ``Problems`` where there is none."""
+def read_tree(text: str, what: str = "spec") -> tuple[Node, list[Problem]]:
+    """The document's tree, with the problems that still leave a tree; raises ``Problems`` where there is none.
+
+    ``what`` is what messages call the document.
+    """
     problems: list[Problem] = []
     try:
-        return _Reader(text, problems).document(), problems
+        return _Reader(text, problems, what).document(), problems
     except yaml.YAMLError as error:
         raise Problems([*problems, _syntax_problem(error, text)]) from None
 
@@ -46,8 +49,9 @@ def read_tree(text: str) -> tuple[Node, list[Problem]]:
 class _Reader:
     """Builds the tree from PyYAML's events, which come one by one: deep nesting stops before it costs anything."""
 
-    def __init__(self, text: str, problems: list[Problem]):
+    def __init__(self, text: str, problems: list[Problem], what: str):
         self.text = text
+        self.what = what
         self.problems = problems
         self.loader = yaml.SafeLoader(text)  # checks the characters; raises at the first that YAML forbids
 
@@ -64,30 +68,30 @@ class _Reader:
         self.next()  # the start of the stream
         start = self.next()
         if not isinstance(start, yaml.DocumentStartEvent):
-            raise Problems([Problem("the file is empty: a spec starts with version: 1")])
+            raise Problems([Problem(f"the file is empty: a {self.what} starts with version: 1")])
         if start.version or start.tags:
-            self.report("directives are not used in specs: remove this line", start)
+            self.report(f"directives are not used in {self.what}s: remove this line", start)
         root = self.node(self.next(), ())
         self.next()  # the end of the document
         following = self.next()
         if not isinstance(following, yaml.StreamEndEvent):
-            self.report("a second document starts here: expected one spec per file", following)
+            self.report(f"a second document starts here: expected one {self.what} per file", following)
         return root
 
     def node(self, event: Any, path: KeyPath, key: Position | None = None) -> Node:
         start = _position(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
-            self.report("aliases are not used in specs: write the value out", event, path)
+            self.report(f"aliases are not used in {self.what}s: write the value out", event, path)
             return Node(None, start, key)
         if getattr(event, "anchor", None) is not None:
-            self.report("anchors are not used in specs: remove it", event, path)
+            self.report(f"anchors are not used in {self.what}s: remove it", event, path)
         if isinstance(event, yaml.ScalarEvent):
             return self.scalar(event, path, key)
         if len(path) >= MAX_DEPTH:
             message = f"nested too deeply: expected at most {MAX_DEPTH} levels"
             raise Problems([*self.problems, Problem(message, position=start)])
         if event.tag is not None:
-            self.report("tags are not used in specs: remove it", event, path)
+            self.report(f"tags are not used in {self.what}s: remove it", event, path)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Node] = []
             while not isinstance(item := self.next(), yaml.SequenceEndEvent):
@@ -116,7 +120,7 @@ class _Reader:
         source = self.text[event.start_mark.index : event.end_mark.index]
         value: Scalar = event.value
         if event.tag is not None:
-            self.report("tags are not used in specs: remove it", event, path)
+            self.report(f"tags are not used in {self.what}s: remove it", event, path)
         elif event.style is None:
             try:
                 value = resolve_scalar(event.value)

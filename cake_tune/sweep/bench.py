@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from random import Random
 
 from cake_tune.backends import Backend
@@ -10,11 +12,12 @@ from cake_tune.journal.record import PlanRow, PointRecord, Status
 from cake_tune.measure.calibrate import measure_band, warm_up
 from cake_tune.measure.protocol import Protocol
 from cake_tune.measure.race import RaceResult, race
-from cake_tune.measure.visit import Visit, take_visit
+from cake_tune.measure.visit import DIGITS, Visit, take_visit
 from cake_tune.planner.shape import Plan
 from cake_tune.sweep.rows import decided_record, failed_record
 from cake_tune.sweep.tasks import Announce, BandTask, PointTask
 from cake_tune.sweep.timed import TimedSession
+from cake_tune.sweep.twins import bare, labelled, twin_record
 
 PROBES = 2
 """Samples that tell which plans are too slow to be raced."""
@@ -51,9 +54,8 @@ class Bench:
             if len(failed) < len(task.plans):
                 with self._backend.open(task.shape, self._protocol, self._seed) as opened:
                     session = TimedSession(opened, announce)
-                    result = self._raced(session, task, failed)
-                    if result is not None:
-                        record = decided_record(task, result, failed, session.relative_errors, regime)
+                    record = (self._twins if task.twins else self._decided)(session, task, failed)
+                    if record is not None:
                         record.audit.update(session.seconds())
                         return record
         except MemoryError as error:
@@ -61,6 +63,33 @@ class Bench:
         except ContractError as error:
             return failed_record(task, "invalid", str(error), failed=failed.values(), regime=regime)
         return failed_record(task, "invalid", "every plan failed", failed=failed.values(), regime=regime)
+
+    def _decided(self, session: TimedSession, task: PointTask, failed: Failed) -> PointRecord | None:
+        result = self._raced(session, task, failed)
+        if result is None:
+            return None
+        return decided_record(task, result, failed, session.relative_errors, self._protocol.regime)
+
+    def _twins(self, session: TimedSession, task: PointTask, failed: Failed) -> PointRecord | None:
+        """Race the only plan against itself, between two gates; None if it does not pass one."""
+        end = time.monotonic() + self._protocol.point_seconds
+        plans = self._gated(session, list(task.plans), failed)
+        if not plans:
+            return None
+        self._warm_up(session, plans[0])
+        visit = self._visitor(session)
+        result = race(
+            labelled(plans[0]),
+            lambda label: visit(bare(label)),
+            in_force=None,
+            protocol=self._protocol,
+            band=task.band,
+            rng=Random(f"{self._seed} {task.key}"),
+            out_of_time=lambda: time.monotonic() > end,
+        )
+        if self._gated(session, plans, failed) != plans:
+            return None
+        return twin_record(task, result, session.relative_errors.get(plans[0]), self._protocol.regime)
 
     def _raced(self, session: TimedSession, task: PointTask, failed: Failed) -> RaceResult | None:
         """Gate, probe, race, gate again; plans that fail go to ``failed``, the others race anew. None: none left.
@@ -70,8 +99,10 @@ class Bench:
         end = time.monotonic() + self._protocol.point_seconds
         plans = self._gated(session, [plan for plan in task.plans if plan not in failed], failed)
         while plans:
-            self._warm_up(session, plans[0])
+            self._warm_up(session, *plans)
             plans = self._probed(session, plans, failed)
+            if not plans:
+                break
             result = race(
                 plans,
                 self._visitor(session),
@@ -96,31 +127,44 @@ class Bench:
         return [plan for plan in plans if plan not in failed]
 
     def _probed(self, session: TimedSession, plans: list[Plan], failed: Failed) -> list[Plan]:
-        """The plans worth racing: within ``too_slow_factor`` of the fastest probe."""
-        probes = {plan: min(session.sample(plan, PROBES)) for plan in plans}
-        limit = self._protocol.too_slow_factor * min(probes.values())
+        """The plans worth racing: those that can be sampled, within ``too_slow_factor`` of the fastest probe."""
+        probes: dict[Plan, float] = {}
+        for plan in plans:
+            try:
+                probes[plan] = min(session.sample(plan, PROBES))
+            except ContractError as refused:
+                failed[plan] = PlanRow(plan, "invalid", error=str(refused))
+        limit = self._protocol.too_slow_factor * min(probes.values(), default=0.0)
         for plan, probe in probes.items():
             if probe > limit:
-                failed[plan] = PlanRow(
-                    plan, "too_slow", error=f"about {probe:.4g} us, over the limit of {limit:.4g} us"
-                )
+                error = f"about {probe:.4g} us, over the limit of {limit:.4g} us"
+                failed[plan] = PlanRow(plan, "too_slow", round(probe, DIGITS), error=error)
         return [plan for plan in plans if plan not in failed]
 
     def _visitor(self, session: TimedSession) -> Callable[[Plan], Visit]:
+        known: dict[Plan, float] = {}
+
         def visit(plan: Plan) -> Visit:
-            return take_visit(
+            visited = take_visit(
                 lambda count: session.sample(plan, count),
                 self._protocol,
                 least_us=session.least_us,
                 disturbance=session.disturbance,
+                known_us=known.get(plan),
             )
+            if visited.status == "ok":
+                known.setdefault(plan, visited.median_us)
+            return visited
 
         return visit
 
-    def _warm_up(self, session: TimedSession, plan: Plan) -> None:
-        if not self._warm:
-            warm_up(lambda count: session.sample(plan, count), self._protocol.warmup_seconds, time.monotonic)
-            self._warm = True
+    def _warm_up(self, session: TimedSession, *plans: Plan) -> None:
+        """Warm the device up with the first of ``plans`` that can be sampled; the others' errors are for their rows."""
+        for plan in () if self._warm else plans:
+            with suppress(ContractError):
+                warm_up(partial(session.sample, plan), self._protocol.warmup_seconds, time.monotonic)
+                self._warm = True
+                return
 
 
 def _failure(session: TimedSession, plan: Plan) -> PlanRow | None:

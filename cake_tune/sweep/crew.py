@@ -11,6 +11,7 @@ from cake_tune.journal.record import PlanRow, PointRecord
 from cake_tune.planner.shape import Plan
 from cake_tune.spec import Spec
 from cake_tune.sweep.rows import failed_record
+from cake_tune.sweep.slots import Slot
 from cake_tune.sweep.supervisor import Worker, WorkerLostError
 from cake_tune.sweep.tasks import BandTask, PointTask, Task
 from cake_tune.sweep.words import shape_text
@@ -20,10 +21,12 @@ CHANCES = 2
 
 
 class Crew:
-    """The worker of one sweep, started when first needed and again after a loss."""
+    """The worker of one slot, started when first needed and again after a loss."""
 
-    def __init__(self, spec: Spec, stop_now: Callable[[], bool], tell: Callable[[str], None]) -> None:
+    def __init__(self, spec: Spec, slot: Slot, stop_now: Callable[[], bool], tell: Callable[[str], None]) -> None:
         self._spec = spec
+        self._slot = slot
+        self._ended = time.monotonic()
         self._stop_now = stop_now
         self._tell = tell
         self._worker: Worker | None = None
@@ -45,10 +48,13 @@ class Crew:
         return answer
 
     def measure_point(self, task: PointTask) -> PointRecord:
-        """The record of a point, with its start and wall time. A plan that takes a worker down becomes a row."""
+        """The record of a point, with slot, start and wall time. A plan that takes a worker down becomes a row."""
         started, start = datetime.now(UTC).isoformat(timespec="milliseconds"), time.monotonic()
         record = self._measured(task)
-        return replace(record, started=started, seconds=round(time.monotonic() - start, 3))
+        before, self._ended = self._ended, time.monotonic()
+        audit = {**record.audit, "slot_seconds": round(self._ended - before, 6)}
+        seconds = round(self._ended - start, 3)
+        return replace(record, started=started, seconds=seconds, audit=audit, gpu=self._slot.name)
 
     def close(self) -> None:
         """End the worker."""
@@ -82,7 +88,11 @@ class Crew:
         def tell(seconds: float, plan: Plan | None) -> None:
             self._tell(f"{shape_text(task.shape)}: {seconds:.0f} s so far{f', at {plan}' if plan is not None else ''}")
 
-        answer = worker.ask(task, tell)
+        try:
+            answer = worker.ask(task, tell)
+        except BaseException:
+            worker.kill()
+            raise
         self._worker = worker
         return answer
 
@@ -90,7 +100,8 @@ class Crew:
         """A new worker; one that is ended while it starts has a second chance."""
         for chance in range(CHANCES):
             try:
-                return Worker(self._spec.backend, self._spec.protocol, self._spec.seed, self._stop_now)
+                spec, environment = self._spec, self._slot.environment
+                return Worker(spec.backend, spec.protocol, spec.seed, self._stop_now, environment)
             except WorkerLostError as lost:
                 reason = lost.reason
                 if chance + 1 < CHANCES:

@@ -51,6 +51,8 @@ class SweepSummary:
     """Points that an earlier run had measured."""
     failed_plans: dict[Status, int] = field(default_factory=dict)
     """Plans of the points measured in this run that something went wrong with, by status."""
+    audited: int = 0
+    """Points that this run measured on a second device."""
     seconds: float = 0.0
     """Wall time of this run."""
     out_of_time: bool = False

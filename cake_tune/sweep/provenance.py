@@ -6,19 +6,19 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-from cake_tune.backends import Backend
+from cake_tune.backends import Backend, Described
 from cake_tune.errors import ContractError, JournalError, TableError
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.lookup import decide
-from cake_tune.planner.shape import Device, Plan
+from cake_tune.planner.shape import Device, Plan, rival_of
 from cake_tune.planner.table import PlannerTable, load_table
 from cake_tune.spec import Point, Spec
 
 
-def run_info(spec: Spec, backend: Backend) -> RunInfo:
-    """The provenance of a run that starts now; its tie band and the table in force are not known yet."""
+def run_info(spec: Spec, backend: Backend, device: Device | None = None) -> RunInfo:
+    """The provenance of a run that starts now on ``device``; its tie band and the table in force are not known yet."""
     return RunInfo(
-        device=backend.device(),
+        device=device or backend.device(),
         kernel=backend.identity(),
         backend=spec.backend,
         sweep=spec.name,
@@ -28,7 +28,13 @@ def run_info(spec: Spec, backend: Backend) -> RunInfo:
         tie_band=None,
         tool_version=_version("cake-tune"),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        host={"system": platform.platform(), "python": platform.python_version(), "torch": _version("torch")},
+        host={
+            "system": platform.platform(),
+            "python": platform.python_version(),
+            "torch": _version("torch"),
+            **(backend.facts() if isinstance(backend, Described) else {}),
+        },
+        weights=dict(spec.weights),
     )
 
 
@@ -55,7 +61,7 @@ def plan_in_force(table: PlannerTable, device: Device, point: Point) -> Plan | N
 
     Of a point with plans of one kernel only, the table is asked for that kernel.
     """
-    shape, kernels = point.shape, {plan.kernel for plan in point.plans}
+    shape, kernels = point.shape, {plan.kernel for plan in point.plans if rival_of(plan) is None}
     try:
         decision = decide(
             table,

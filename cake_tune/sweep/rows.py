@@ -1,7 +1,7 @@
 """From the tracks of a race to the rows of a record."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -27,7 +27,7 @@ def decided_record(
     """The record of a point that was raced; ``failed`` holds the rows of the plans that were not."""
     rows = tuple(
         replace(
-            failed[plan] if plan in failed else _row(plan, result, task.in_force),
+            failed[plan] if plan in failed else raced_row(plan, result, task.in_force),
             relative_error=relative_errors.get(plan),
         )
         for plan in task.plans
@@ -62,6 +62,7 @@ def failed_record(
         tie_band=task.band,
         regime=regime,
         error=error,
+        twins=task.twins,
     )
 
 
@@ -70,7 +71,8 @@ def _gravest(rows: Iterable[PlanRow]) -> Status:
     return next((status for status in GRAVEST if status in present), "invalid")
 
 
-def _row(plan: Plan, result: RaceResult, in_force: Plan | None) -> PlanRow:
+def raced_row(plan: Plan, result: RaceResult, in_force: Plan | None) -> PlanRow:
+    """The row of a plan that was raced."""
     track = result.tracks[plan]
     times = [time for time in (*track.visits, *track.confirm) if math.isfinite(time)]
     return PlanRow(
@@ -78,10 +80,19 @@ def _row(plan: Plan, result: RaceResult, in_force: Plan | None) -> PlanRow:
         status=_status(plan, track, result, in_force),
         median_us=_reported_us(plan, result),
         spread=round(relative_spread(times), 6) if len(times) > 1 else None,
-        visits=tuple(time if math.isfinite(time) else None for time in track.visits),
-        confirm=tuple(time if math.isfinite(time) else None for time in track.confirm),
+        visits=_kept(track.visits),
+        confirm=_kept(track.confirm),
         error=track.error,
+        visit_means=_kept([visit.mean_us for visit in track.raced]),
+        visit_mads=_kept([visit.mad_us for visit in track.raced]),
+        confirm_means=_kept([visit.mean_us for visit in track.confirming]),
+        confirm_mads=_kept([visit.mad_us for visit in track.confirming]),
     )
+
+
+def _kept(times: Sequence[float]) -> tuple[float | None, ...]:
+    """Times as a row holds them: None for a visit that gave nothing."""
+    return tuple(time if math.isfinite(time) else None for time in times)
 
 
 def _status(plan: Plan, track: Track, result: RaceResult, in_force: Plan | None) -> Status:

@@ -3,9 +3,12 @@
 import multiprocessing
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing.connection import wait
+from types import MappingProxyType
 from typing import Literal
 
 from cake_tune.errors import DeviceUnfitError
@@ -15,11 +18,15 @@ from cake_tune.sweep.tasks import Board, Broken, Ready, Task
 from cake_tune.sweep.worker import worker_main
 
 START_SECONDS = 120.0
-"""Longest start of a worker (it imports its tensor library)."""
+"""Longest start of a worker, which imports its tensor library; a longer timeout of the protocol holds for it too, since
+a backend may have to compile its kernels first."""
 POLL_SECONDS = 0.2
 NEWS_SECONDS = 30.0
 """Time between two messages about one task."""
 GRACE_SECONDS = 5.0
+
+_STARTING = threading.Lock()
+"""Held while a worker is started: its environment is this process's at that moment."""
 
 
 class WorkerLostError(Exception):
@@ -43,14 +50,37 @@ class StoppedNowError(Exception):
     """The user wants the sweep to stop without an answer to what is being asked."""
 
 
+@contextmanager
+def _changed(environment: Mapping[str, str]) -> Iterator[None]:
+    """Have ``environment`` in this process's own, which a spawned process takes over."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 class Worker:
     """A running worker process.
 
     ``DeviceUnfitError`` if its backend cannot start, ``WorkerLostError`` if it is ended while it starts. ``stop_now``
     is asked a few times per second while the worker starts or works, and ends it with ``StoppedNowError``.
+    ``environment`` is added to the worker's environment. On Linux a worker dies with the thread that started it.
     """
 
-    def __init__(self, backend: str, protocol: Protocol, seed: int, stop_now: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        backend: str,
+        protocol: Protocol,
+        seed: int,
+        stop_now: Callable[[], bool],
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._timeout = protocol.timeout_seconds
         self._stop_now = stop_now
@@ -58,7 +88,8 @@ class Worker:
         self._pipe, theirs = context.Pipe()
         arguments = (theirs, self._board, backend, protocol, seed, os.getpid())
         self._process = context.Process(target=worker_main, args=arguments, name="cake-tune-worker", daemon=True)
-        self._process.start()
+        with _STARTING, _changed(environment):
+            self._process.start()
         theirs.close()
         self._await_ready()
 
@@ -105,8 +136,9 @@ class Worker:
         return False
 
     def _await_ready(self) -> None:
-        end = time.monotonic() + START_SECONDS
-        word: object = Broken("it did not start in time")
+        seconds = max(START_SECONDS, self._timeout)
+        end = time.monotonic() + seconds
+        word: object = Broken(f"it did not start within {seconds:g} s; measure.timeout_seconds can allow it more")
         try:
             while time.monotonic() < end:
                 if self._has_answer():

@@ -27,7 +27,10 @@ class BandTask:
 
 @dataclass(frozen=True, slots=True)
 class PointTask:
-    """Measure one point; the answer is its ``PointRecord``. ``failed`` are plans that brought a worker down before."""
+    """Measure one point; the answer is its ``PointRecord``. ``failed`` are plans that brought a worker down before.
+
+    An A/A point has ``twins``, and one plan to race against itself.
+    """
 
     key: str
     shape: Shape
@@ -35,6 +38,7 @@ class PointTask:
     in_force: Plan | None
     band: float
     failed: tuple[PlanRow, ...] = ()
+    twins: bool = False
 
 
 Task = BandTask | PointTask

@@ -2,7 +2,7 @@
 
 from time import perf_counter
 
-from cake_tune.backends import Session
+from cake_tune.backends import Audited, Session
 from cake_tune.planner.shape import Plan
 from cake_tune.sweep.tasks import Announce
 
@@ -47,5 +47,6 @@ class TimedSession:
         return self._session.disturbance()
 
     def seconds(self) -> dict[str, float]:
-        """Wall time in the gate and in samples, by the name that the record's audit gives it."""
-        return {"check_seconds": round(self._checking, 6), "sample_seconds": round(self._sampling, 6)}
+        """Wall time in the gate and in samples, and what the session knows of its device, by the names of an audit."""
+        audit = self._session.audit() if isinstance(self._session, Audited) else {}
+        return {"check_seconds": round(self._checking, 6), "sample_seconds": round(self._sampling, 6), **audit}

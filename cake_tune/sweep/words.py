@@ -1,5 +1,7 @@
 """How shapes and counts read in messages."""
 
+from collections.abc import Mapping
+
 from cake_tune.planner.shape import Shape
 
 USUAL = Shape(1, 16, 64)
@@ -21,3 +23,16 @@ def shape_text(shape: Shape) -> str:
 def counted(number: int, thing: str) -> str:
     """``1 point``, ``2 points``."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def search_words(search: Mapping[str, float]) -> str:
+    """Where an adaptive search ended (``RunInfo.search``): how much of the sweep it needed, and what it left."""
+    needed = (
+        f"adaptive search: {search['points']:.0f} of {search['listed_points']:.0f} points, "
+        f"{search['pairs']:.0f} of {search['listed_pairs']:.0f} pairs of a point and a plan "
+        f"({search['pairs'] / search['listed_pairs']:.1%})"
+    )
+    if "expected_regret" not in search:
+        return f"{needed}; too few to say what a table loses"
+    left = f"expected regret of a table of all of them {search['expected_regret']:.2%}, bound {search['bound']:.2%}"
+    return f"{needed}; {left}"

@@ -37,6 +37,10 @@ rows = st.builds(
     visits,
     messages,
     st.one_of(st.none(), st.floats(0, 1)),
+    visits,
+    visits,
+    visits,
+    visits,
 )
 records = st.builds(
     PointRecord,
@@ -53,6 +57,9 @@ records = st.builds(
     seconds=st.floats(0, 1e4),
     error=messages,
     audit=st.dictionaries(st.one_of(st.just("v"), st.text(max_size=5)), times, max_size=2),
+    gpu=st.text(max_size=8),
+    audits=st.text("0123456789abcdef-", max_size=40),
+    twins=st.booleans(),
 )
 
 

@@ -3,13 +3,15 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from journal_records import record, records
 
 from cake_tune.errors import JournalError
-from cake_tune.journal.codec import record_from_json, record_to_json
+from cake_tune.journal.codec import OPTIONAL, OPTIONAL_VISITS, record_from_json, record_to_json
+from cake_tune.journal.run import RunDirectory
 
 
 @given(records)
@@ -68,6 +70,34 @@ def test_a_row_written_before_relative_errors_were_kept_is_read():
     for row in old["rows"]:
         del row["relative_error"]
     assert record_from_json(json.dumps(old)) == record("a")
+
+
+def test_what_holds_its_default_is_left_out_and_an_old_line_has_none_of_it():
+    plain = fields()
+    assert not {*OPTIONAL} & {*plain}
+    assert all(not {*OPTIONAL_VISITS} & {*row} for row in plain["rows"])
+    kept = replace(record("a").rows[0], visits=(2.0,), visit_means=(2.5,), visit_mads=(None,), confirm_mads=(0.1,))
+    full = replace(record("a"), rows=(kept,), gpu="GPU-1", audits="b", twins=True)
+    written = json.loads(record_to_json(full))
+    assert (written["gpu"], written["audits"], written["twins"]) == ("GPU-1", "b", True)
+    assert written["rows"][0].keys() - plain["rows"][0].keys() == {"visit_means", "visit_mads", "confirm_mads"}
+    assert record_from_json(json.dumps(written)) == full
+    assert not full.counts and record("a").counts
+
+
+@pytest.mark.parametrize("change", [{"gpu": 1}, {"audits": None}, {"twins": "yes"}, {"twins": 1}], ids=str)
+def test_an_optional_field_of_another_kind_is_named(change):
+    (name,) = change
+    with pytest.raises(JournalError, match=f"{name}: expected a value of type"):
+        record_from_json(json.dumps(fields() | change))
+
+
+def test_the_journal_kept_from_before_these_fields_is_read():
+    run = RunDirectory(Path(__file__).parents[1] / "data" / "quickstart-run")
+    records = list(run.read_records())
+    assert records
+    assert all(record.counts and record.gpu == "" for record in records)
+    assert all(row.visit_means == () == row.confirm_mads for record in records for row in record.rows)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"v"'])

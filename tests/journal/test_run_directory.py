@@ -10,6 +10,7 @@ from journal_records import record
 from cake_tune.errors import JournalError
 from cake_tune.journal.journal import Journal
 from cake_tune.journal.run import RunDirectory, RunInfo, slug
+from cake_tune.journal.run_codec import OPTIONAL
 from cake_tune.planner.shape import Device
 from cake_tune.planner.table import KernelIdentity
 
@@ -34,6 +35,16 @@ def test_provenance_is_equal_after_its_way_through_the_file(tmp_path):
     run.write_info(INFO)
     assert run.read_info() == INFO
     assert [file.name for file in run.path.iterdir()] == ["run.json"]
+
+
+def test_the_workload_of_a_run_is_in_its_file_only_if_there_is_one(tmp_path):
+    run, weighted = RunDirectory(tmp_path), replace(INFO, weights={1: 120.0, 64: 0.5})
+    run.write_info(weighted)
+    assert run.read_info() == weighted
+    assert weighted.origin == INFO.origin
+    run.write_info(INFO)
+    assert "weights" not in json.loads(run.run_json.read_text())
+    assert run.read_info() == INFO
 
 
 def test_a_run_lives_under_its_device_and_sweep():
@@ -98,6 +109,10 @@ def test_a_broken_provenance_file_is_named(tmp_path, text, said):
         ({"protocol": {"alpha": float("inf")}}, "protocol.alpha: expected a number"),
         ({"host": {"python": 3}}, "host.python: expected a string, got 3"),
         ({"spec_text": None}, "spec_text: expected a string, got None"),
+        ({"weights": []}, r"weights: expected an object with string keys, got \[\]"),
+        ({"weights": {"x": 1}}, "weights: expected num_tokens as keys, got 'x'"),
+        ({"weights": {"4": -1}}, "weights.4: expected a finite number >= 0, got -1"),
+        ({"weights": {"4": float("inf")}}, "weights.4: expected a finite number >= 0, got inf"),
     ],
     ids=str,
 )
@@ -109,7 +124,7 @@ def test_a_field_of_the_wrong_kind_is_named(tmp_path, change, said):
         run.read_info()
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(RunInfo)])
+@pytest.mark.parametrize("name", [field.name for field in fields(RunInfo) if field.name not in OPTIONAL])
 def test_a_missing_field_is_named(tmp_path, name):
     run = RunDirectory(tmp_path)
     run.write_info(INFO)
@@ -141,6 +156,13 @@ def test_the_records_of_a_run_are_read_and_damage_is_told_once(tmp_path):
     for _ in range(2):
         assert list(run.read_records()) == [own(1)]
         assert [text.partition(": ")[0] for text in run.messages] == [f"{run.journal}:2", f"{run.journal}:3"]
+
+
+def test_audits_and_twins_are_no_points(tmp_path):
+    audit, twins = replace(own(2), audits=own(1).key, gpu="GPU-b"), replace(own(3), twins=True)
+    run = run_with(tmp_path, [own(1), audit, twins])
+    assert list(run.read_records()) == [own(1)]
+    assert list(run.read_all()) == [own(1), audit, twins]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,11 @@ constraint:
   - >-
     num_splits <= 4 or
     num_tokens < 8
+sample: 500
+search:
+  method: adaptive
+  refine: true
+  regret: 0.01
 measure:
   regime: warm
   samples: 5
@@ -51,7 +56,8 @@ measure:
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3000) | st.floats() | st.text(max_size=8)
 values = st.recursive(
-    scalars | st.sampled_from(["all", "yes", "0x10", "1e3", "10m", "decode", 10**25, "1 < 2", "topk <= sink"]),
+    scalars
+    | st.sampled_from(["all", "yes", "0x10", "1e3", "10m", "decode", "adaptive", 10**25, "1 < 2", "topk <= sink"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=5,
 )

@@ -10,7 +10,7 @@ from spec_strategies import BASE, FULL
 from cake_tune.backends import BACKENDS
 from cake_tune.errors import SpecError
 from cake_tune.measure.protocol import Protocol
-from cake_tune.spec import load_spec, parse_spec
+from cake_tune.spec import Search, load_spec, parse_spec
 from cake_tune.spec.measure_model import Measure
 
 
@@ -25,6 +25,7 @@ def test_defaults():
         "",
     )
     assert spec.protocol == Protocol()
+    assert (spec.search, spec.weights) == (Search("exhaustive", refine=False, regret=0.003), ())
     assert (spec.text, spec.path) == (BASE, "some/folder/quick.yaml")
     assert len(spec.points()) == 4
 
@@ -39,6 +40,8 @@ def test_every_key():
     assert {shape.page_size for shape in shapes} == {1, 64}
     assert all(shape.sink and shape.num_tokens * shape.num_heads <= 1024 for shape in shapes)
     assert all(plan.options[0] == ("qk", "bf16") for point in spec.points() for plan in point.plans)
+    assert spec.search == Search("adaptive", refine=True, regret=0.01)
+    assert len(spec.points()) == 500
 
 
 def test_a_spec_does_not_change():

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -237,3 +238,53 @@ def test_a_constraint_on_plans_drops_plans():
     most = {p.shape.num_tokens: max(plan.num_splits for plan in p.plans) for p in spec.points()}
     assert most == {1: 4, 4: 1}
     assert len(distinct_splits(8)) == 5
+
+
+def test_a_sample_is_some_of_the_points_in_their_order_drawn_by_the_seed():
+    """A sample keeps the order of the points; the seed decides which, and it is no stretch of them."""
+    text = BASE.replace("[1, 4]", "{from: 1, to: 50}")
+    every = parse_spec(text, "test.yaml").points()
+    drawn = [parse_spec(f"{text}seed: {seed}\nsample: 20\n", "test.yaml").points() for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    for points in drawn:
+        places = [every.index(point) for point in points]
+        assert places == sorted(set(places))
+        assert len(places) == 20
+        assert places != list(range(places[0], places[0] + 20))
+    assert parse_spec(f"{text}sample: 100\n", "test.yaml").points() == every
+
+
+@settings(deadline=None, max_examples=150)
+@given(shapes, plans, limits | st.none(), st.integers(1, 45), st.data())
+def test_the_domain_of_a_spec_holds_its_points_and_their_neighbours(shape_section, plan_section, limit, tokens, data):
+    """``point_at`` gives every listed point, and any other num_tokens in the range as if it had been listed."""
+    sections = {"shapes": shape_section, "plans": plan_section} | ({"constraint": limit} if limit else {})
+    try:
+        spec = parse_spec(as_yaml({"version": 1, "backend": "cpu", **sections}), "test.yaml")
+    except SpecError:
+        return
+    assert all(spec.point_at(point.shape) == point for point in spec.points())
+    near = replace(data.draw(st.sampled_from(spec.points())).shape, num_tokens=tokens)
+    found, given_tokens = spec.point_at(near), listed(shape_section["num_tokens"])
+    if not min(given_tokens) <= tokens <= max(given_tokens):
+        assert found is None
+        return
+    alone = {name: getattr(near, name) for name in Shape.__dataclass_fields__ if name != "extra_page_size"}
+    expected = _expected(alone, plan_section, limit)
+    assert len(found.plans if found else ()) == len(expected)
+    assert found is None or found.shape == near
+
+
+def test_what_is_outside_the_axes_is_outside_the_domain():
+    """Another value of any axis but num_tokens, or a shape that a constraint excludes, has no point."""
+    spec = parse_spec(BASE + "constraint: num_tokens * num_heads <= 128\n", "test.yaml")
+    shape = Shape(2, 16, 512)
+    assert spec.point_at(shape).plans == tuple(every_plan(shape))
+    others = {"num_heads": 32, "topk": 64, "extra_topk": 64, "page_size": 1, "lengths": True, "sink": True}
+    assert all(spec.point_at(replace(shape, **{name: value})) is None for name, value in others.items())
+    assert spec.point_at(Shape(3, 64, 512)) is None
+    assert spec.point_at(Shape(5, 16, 512)) is None
+    divided = parse_spec(BASE + "constraint: 8 / (2 * num_tokens - 5) != 1\n", "test.yaml")
+    assert divided.point_at(Shape(3, 16, 512)) is not None
+    divided = parse_spec(BASE + "constraint: 8 / (num_tokens - 2) != 1\n", "test.yaml")
+    assert divided.point_at(Shape(2, 16, 512)) is None

@@ -43,6 +43,7 @@ def rows(run, shape: Shape = SHAPES[0]) -> dict[str, PlanRow]:
         ("unstable", "unstable", "disturbed 4 times: throttled"),
         ("crash", "crashed", "SIGSEGV"),
         ("killed", "crashed", "SIGKILL"),
+        ("illegal", "crashed", "SIGSEGV"),
         ("error", "crashed", "RuntimeError: decode/t1/s2x2: the device is lost"),
         ("hang", "timeout", "no answer for 1.5 s"),
     ],

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from sweep_specs import QUICK, make_spec
 
-from cake_tune.backends.simulated import SimulatedBackend
+from cake_tune.backends.simulated import create
 from cake_tune.journal.run import RunDirectory
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Device, Shape
@@ -21,7 +21,7 @@ KERNEL = KernelIdentity("dsv4-nvfp4", "0123", "torch 1", "driver 1")
 
 
 def info_of(spec=SPEC, device=DEVICE, kernel=KERNEL):
-    backend = SimulatedBackend()
+    backend = create("")
     backend.device, backend.identity = lambda: device, lambda: kernel
     return run_info(spec, backend)
 

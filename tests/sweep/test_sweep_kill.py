@@ -15,16 +15,16 @@ from cake_tune.backends import get_backend
 from cake_tune.journal.journal import read_journal
 from cake_tune.journal.line import intact_bodies, is_clean, key_of
 from cake_tune.journal.run import RunDirectory
-from cake_tune.sweep.keys import point_keys
+from cake_tune.sweep.keys import is_audited, point_keys
 from cake_tune.sweep.provenance import run_info
 
 POINTS = 500
 KILLS = 20
 
 
-def start(run: RunDirectory, points: int = POINTS, backend: str = "simulated") -> subprocess.Popen:
+def start(run: RunDirectory, points: int = POINTS, backend: str = "simulated", devices: int = 0) -> subprocess.Popen:
     driver = Path(__file__).with_name("sweep_driver.py")
-    command = [sys.executable, str(driver), str(run.path), str(points), backend]
+    command = [sys.executable, str(driver), str(run.path), str(points), backend, *([str(devices)] if devices else [])]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -51,12 +51,17 @@ def expected_keys(points: int = POINTS) -> set[str]:
     return set(point_keys(spec, run_info(spec, get_backend("simulated"))))
 
 
-def assert_whole(run: RunDirectory, points: int = POINTS) -> None:
+def assert_whole(run: RunDirectory, points: int = POINTS, audited: bool = False) -> None:
     lines = lines_of(run)
     assert all(is_clean(line) for line in lines)
-    keys = [record.key for record in read_journal(run.journal)]
-    assert len(keys) == len(lines) == points
+    records = list(read_journal(run.journal))
+    assert len(records) == len(lines)
+    keys = [record.key for record in records if not record.audits]
+    assert len(keys) == points
     assert set(keys) == expected_keys(points)
+    audits = [record.audits for record in records if record.audits]
+    assert len(audits) == len(set(audits))
+    assert set(audits) == ({key for key in keys if is_audited(key, 0)} if audited else set())
 
 
 def processes_of_group(group: int) -> list[int]:
@@ -101,6 +106,25 @@ def test_killed_at_twenty_random_moments_a_sweep_loses_doubles_and_tears_nothing
     assert_whole(run)
 
 
+def test_killed_at_random_moments_a_sweep_on_three_devices_is_whole_as_well(tmp_path):
+    run, rng = run_at(tmp_path), random.Random(3)
+    known: set[str] = set()
+    for _ in range(6):
+        sweep = start(run, points=200, devices=3)
+        measured = sum(not key.endswith("-audit") for key in known)
+        await_word(sweep, f"started {min(measured + rng.randrange(12), 190)}\n")
+        time.sleep(rng.uniform(0, 0.05))
+        os.killpg(sweep.pid, signal.SIGKILL)
+        assert end(sweep)[0] == -signal.SIGKILL
+        now = durable_keys(run)
+        assert known <= now, "a durable row was lost"
+        known = now
+    assert known
+    assert end(start(run, points=200, devices=3))[0] == 0
+    assert known <= durable_keys(run)
+    assert_whole(run, points=200, audited=True)
+
+
 def test_an_uninterrupted_sweep_has_the_same_keys(tmp_path):
     run = run_at(tmp_path)
     assert end(start(run, points=20))[0] == 0
@@ -131,6 +155,33 @@ def test_a_request_to_stop_finishes_the_point_and_says_how_far_it_came(tmp_path,
     assert {record.status for record in read_journal(run.journal)} <= {"ok", "tied"}
     # How to resume is the command line's to say: see its tests.
     assert text.endswith(f"{len(lines)} of {POINTS} points are measured\n")
+    await_no_process(sweep.pid)
+
+
+def test_a_request_to_stop_lets_every_device_finish_its_point(tmp_path):
+    run = run_at(tmp_path)
+    sweep = start(run, devices=3)
+    await_word(sweep, "started 20")
+    os.killpg(sweep.pid, signal.SIGINT)
+    code, text = end(sweep)
+    assert code == 130
+    assert all(is_clean(line) for line in lines_of(run))
+    records = [record for record in read_journal(run.journal) if not record.audits]
+    assert {record.status for record in records} <= {"ok", "tied"}
+    assert text.endswith(f"{len(records)} of {POINTS} points are measured\n")
+    await_no_process(sweep.pid)
+
+
+def test_a_second_ctrl_c_stops_every_hanging_device_at_once(tmp_path):
+    backend = "faults:simulated:hang@decode/*"
+    sweep = start(run_at(tmp_path), backend=backend, devices=3)
+    await_word(sweep, "started")
+    os.killpg(sweep.pid, signal.SIGINT)
+    await_word(sweep, "message stopping")
+    os.killpg(sweep.pid, signal.SIGINT)
+    code, text = end(sweep)
+    assert code == 130
+    assert f"0 of {POINTS}" in text
     await_no_process(sweep.pid)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from sweep_specs import QUICK, SHAPES, Listener, lines_of, make_spec, many_shapes, records_of, run_at
 
-from cake_tune.backends.simulated import true_us
+from cake_tune.backends.simulated_device import SMALL
+from cake_tune.backends.simulated_time import true_us
 from cake_tune.errors import JournalError, UsageError
 from cake_tune.journal.journal import Journal
 from cake_tune.planner.lookup import decide
@@ -40,8 +41,8 @@ def test_what_is_chosen_is_best_or_close_to_it(run):
     shapes = [Shape(tokens, heads, 512) for tokens in (1, 4, 16, 64) for heads in (16, 64)]
     run_sweep(make_spec(shapes), run)
     for shape, record in records_of(run).items():
-        fastest = min(true_us(shape, row.plan) for row in record.rows)
-        assert true_us(shape, record.best) <= fastest * (1 + 2 * QUICK.band_max), shape
+        fastest = min(true_us(SMALL, shape, row.plan) for row in record.rows)
+        assert true_us(SMALL, shape, record.best) <= fastest * (1 + 2 * QUICK.band_max), shape
 
 
 def test_reported_times_are_the_true_ones_within_the_noise(run):
@@ -49,7 +50,7 @@ def test_reported_times_are_the_true_ones_within_the_noise(run):
     for shape, record in records_of(run).items():
         for row in record.rows:
             if row.median_us is not None:
-                assert abs(row.median_us / true_us(shape, row.plan) - 1) < 0.03
+                assert abs(row.median_us / true_us(SMALL, shape, row.plan) - 1) < 0.03
         best = next(row for row in record.rows if row.plan == record.best)
         assert len(best.confirm) == QUICK.confirm_rounds
 
