@@ -11,6 +11,7 @@ from cake_tune.fit.samples import LEAST_ROUNDS, Floats, Ints, Samples
 REPLICATES = 200
 COVERAGE = 0.95
 _SEED = 20_010_101
+_BATCH = 256
 
 
 def paired_differences(
@@ -25,18 +26,31 @@ def paired_differences(
     """
     generator = np.random.default_rng(_SEED)
     reported = samples.log_time[first] - samples.log_time[second]
-    noise = np.empty((replicates, len(points)), dtype=np.float32)
+    noise = np.zeros((replicates, len(points)), dtype=np.float32)
+    drawn: dict[int, list[tuple[int, NDArray[np.float32], Ints]]] = {}
     for i, (point, a, b) in enumerate(zip(points.tolist(), first.tolist(), second.tolist(), strict=True)):
         if a == b:
-            noise[:, i] = 0.0
             continue
         common = common_rounds(samples, point, a, b)
         if len(common) < LEAST_ROUNDS:
             noise[:, i] = generator.normal(0.0, samples.tie_band[point], replicates)
         else:
-            drawn = generator.integers(len(common), size=(replicates, len(common)))
-            noise[:, i] = np.median(common[drawn], axis=1) - np.median(common)
+            held = drawn.setdefault(len(common), [])
+            held.append((i, common, generator.integers(len(common), size=(replicates, len(common)))))
+            if len(held) == _BATCH:
+                _resample(held, noise)
+                held.clear()
+    for held in drawn.values():
+        _resample(held, noise)
     return reported, (reported + noise).astype(np.float32)
+
+
+def _resample(drawn: list[tuple[int, NDArray[np.float32], Ints]], noise: NDArray[np.float32]) -> None:
+    """The noise of points with the same number of common rounds, at once: a median at a time costs ten times more."""
+    if drawn:
+        resampled = np.stack([common[rounds] for _, common, rounds in drawn])
+        middle = np.median(np.stack([common for _, common, _ in drawn]), axis=1)
+        noise[:, [i for i, _, _ in drawn]] = (np.median(resampled, axis=2, overwrite_input=True) - middle[:, None]).T
 
 
 def common_rounds(samples: Samples, point: int, a: int, b: int) -> NDArray[np.float32]:

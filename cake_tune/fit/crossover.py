@@ -184,9 +184,10 @@ def _best_cut(grid: Ints, num_tokens: Ints, weight: Floats, advantage: NDArray[n
     """Per row of ``advantage``, how many grid points go to decode in the cut with the least total regret."""
     place = np.searchsorted(grid, num_tokens)
     # Moving the cut past a grid point trades prefill's regret there for decode's: the sum of both is -weight * d.
+    order = np.argsort(place, kind="stable")
+    columns, first = np.unique(place[order], return_index=True)
     change = np.zeros((advantage.shape[0], len(grid) + 1))
-    for i, column in enumerate(place.tolist()):
-        change[:, column + 1] -= weight[i] * advantage[:, i]
+    change[:, columns + 1] = -np.add.reduceat(weight[order] * advantage[:, order], first, axis=1)
     least: Ints = np.argmin(np.cumsum(change, axis=1), axis=1)
     return least
 

@@ -6,12 +6,14 @@ that may be dropped is tried without first: simpler wins.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from cake_tune.fit.decisions import decode_head_tiles, grid_blocks
-from cake_tune.fit.samples import Bools, Ints, Samples
+from cake_tune.fit.cells import Caps, DecodeCells, PrefillCells
+from cake_tune.fit.decisions import fewest_splits
+from cake_tune.fit.samples import Bools, Ints
 from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, PrefillBand, Rules, Share, Splitting, Tail, TileBand
 from cake_tune.planner.shape import DECODE_TWO_TILE_HEADS, HEADS_PER_TILE, MAX_CHUNKS_PER_BLOCK, PREFILL_TILES
 
@@ -21,36 +23,40 @@ Field = tuple[str, Sequence[Any]]
 """A constant's field and the values to try."""
 
 
-_MOST_JOINT_CAPS = 32
-
-
 class Move(NamedTuple):
     """Alternatives for one constant, simplest first, made as they are asked for.
 
-    ``adds``: they make the rules longer, so they must earn it.
+    ``adds``: they make the rules longer, so they must earn it. ``caps``: what they are is a cap of the splitting, whose
+    totals can be had all at once; ``candidates`` are in the order of its values.
     """
 
     constant: str
     candidates: Iterable[Rules]
     adds: bool = False
+    caps: Caps | None = None
+
+    def at(self, place: int) -> Rules:
+        """The alternative at ``place``."""
+        return next(islice(self.candidates, place, None))
 
 
-def decode_moves(rules: Rules, points: Samples, num_sms: int) -> Iterator[Move]:
+def decode_moves(rules: Rules, points: DecodeCells) -> Iterator[Move]:
     """Every move of the decode head tiles and splits, given the current ``rules``."""
+    num_sms = points.num_sms
     paired = np.isin(points.num_heads, DECODE_TWO_TILE_HEADS)
     if paired.any():
         heads, chunks = points.num_heads[paired], points.chunks[paired]
         yield from _tile_moves(rules, heads, chunks, points.num_tokens[paired] * (heads // HEADS_PER_TILE), num_sms)
-    yield from _splitting_moves(rules, points, num_sms)
+    yield from _splitting_moves(rules, points)
 
 
-def prefill_moves(rules: Rules, points: Samples) -> Iterator[Move]:
+def prefill_moves(rules: Rules, points: PrefillCells) -> Iterator[Move]:
     """Every move of the prefill head tiles, given the current ``rules``."""
     several = np.isin(points.num_heads, [heads for heads, tiles in PREFILL_TILES.items() if len(tiles) > 1])
     if not several.any():
         return
     heads = points.num_heads[several]
-    candidates, tokens = (points.topk + points.extra_topk)[several], points.num_tokens[several]
+    candidates, tokens = points.candidates[several], points.num_tokens[several]
     bands = rules.prefill_bands
 
     def with_bands(changed: Iterable[tuple[PrefillBand, ...]]) -> Iterator[Rules]:
@@ -97,40 +103,44 @@ def _tile_moves(rules: Rules, heads: Ints, chunks: Ints, blocks: Ints, num_sms: 
     yield Move("tile_bands", with_bands((band, *bands) for band in added), adds=True)
 
 
-def _splitting_moves(rules: Rules, points: Samples, num_sms: int) -> Iterator[Move]:
+def _splitting_moves(rules: Rules, points: DecodeCells) -> Iterator[Move]:
     current = rules.splitting
 
     def moved(name: str, values: Iterable[Any]) -> Move:
         return Move(f"splitting.{name}", (replace(rules, splitting=each) for each in _variants(current, name, values)))
 
+    def capped(name: str, caps: Caps) -> Move:
+        def made() -> Iterator[Rules]:
+            for cap in caps.values:
+                held = Share(cap, points.num_sms)
+                grid, stream = (held if caps.grid else current.grid_cap), (held if caps.stream else current.stream_cap)
+                for most in caps.whole_chunks or [current.whole_chunks]:
+                    changed = replace(current, grid_cap=grid, stream_cap=stream, whole_chunks=most)
+                    yield replace(rules, splitting=changed)
+
+        return Move(f"splitting.{name}", made(), caps=caps)
+
     tokens, chunks = points.num_tokens, points.chunks
-    blocks = grid_blocks(tokens, points.num_heads, decode_head_tiles(rules, tokens, points.num_heads, chunks, num_sms))
-    wanted = -(-chunks // MAX_CHUNKS_PER_BLOCK)[:, None] * np.array(current.multiples, dtype=np.int64)[None, :]
+    blocks = points.blocks(points.tiles(rules))
+    wanted = fewest_splits(chunks)[:, None] * np.array(current.multiples, dtype=np.int64)[None, :]
     possible = (wanted <= DEFAULT_MAX_SPLITS) & (wanted <= chunks[:, None])
-    grid_caps = _shares(_caps(blocks[:, None] * wanted, possible), num_sms)
-    stream_caps = _shares(_caps(tokens[:, None] * wanted, possible), num_sms)
+    grid_caps = _caps(blocks[:, None] * wanted, possible)
     whole = [0, *_values(chunks)]
     yield moved("multiples", _multiples(current.multiples))
-    yield moved("grid_cap", grid_caps)
-    yield moved("stream_cap", stream_caps)
+    yield capped("grid_cap", Caps(grid=True, stream=False, values=grid_caps))
+    yield capped("stream_cap", Caps(grid=False, stream=True, values=_caps(tokens[:, None] * wanted, possible)))
     yield moved("min_cpb", range(1, MAX_CHUNKS_PER_BLOCK + 1))
     yield moved("min_cpb_alone", range(1, MAX_CHUNKS_PER_BLOCK + 1))
     yield moved("whole_chunks", whole)
     # Either of a pair can hide that the other is too low, so that neither pays alone.
-    pairs = (replace(current, grid_cap=cap, stream_cap=cap) for cap in grid_caps)
-    yield Move("splitting.both caps", (replace(rules, splitting=each) for each in pairs))
+    yield capped("both caps", Caps(grid=True, stream=True, values=grid_caps))
     pairs = (
         replace(current, min_cpb=cpb, min_cpb_alone=cpb, whole_chunks=most) for cpb in (1, 2, 3, 4) for most in whole
     )
     yield Move("splitting.smallest blocks", (replace(rules, splitting=each) for each in pairs))
     # Splitting may pay for long lists alone: caps that allow it lose more on the short ones than they gain.
-    pairs = (
-        replace(current, grid_cap=cap, stream_cap=cap, whole_chunks=most)
-        for cap in _thinned(grid_caps)
-        for most in whole
-    )
-    yield Move("splitting.caps for long lists", (replace(rules, splitting=each) for each in pairs))
-    yield from _tail_moves(rules, chunks, blocks, num_sms)
+    yield capped("caps for long lists", Caps(grid=True, stream=True, values=grid_caps, whole_chunks=whole))
+    yield from _tail_moves(rules, chunks, blocks, points.num_sms)
 
 
 def _tail_moves(rules: Rules, chunks: Ints, blocks: Ints, num_sms: int) -> Iterator[Move]:
@@ -170,11 +180,6 @@ def _caps(grid: Ints, possible: Bools) -> list[int]:
     """The caps that tell measured grids apart: below all of them, then each."""
     found = _values(grid[possible])
     return [found[0] - 1, *found] if found else []
-
-
-def _thinned(values: list[Share]) -> list[Share]:
-    """At most about ``_MOST_JOINT_CAPS`` of the values, evenly: what lies between is the single constants' to find."""
-    return values[:: 1 + len(values) // _MOST_JOINT_CAPS]
 
 
 def _variants(entry: Entry, name: str, values: Iterable[Any]) -> Iterator[Entry]:

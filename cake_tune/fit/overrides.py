@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cake_tune.fit.answers import rule_answers, verdicts
 from cake_tune.fit.crossover import midpoint
 from cake_tune.fit.samples import Samples
 from cake_tune.planner.lookup import decide
@@ -55,12 +56,15 @@ def find_overrides(samples: Samples, ruled: PlannerTable, in_force: PlannerTable
     """
     found: list[Override] = []
     num_sms = ruled.device.num_sms
+    judged = verdicts(samples, rule_answers(samples, ruled.rules, num_sms))
+    needed = judged.judged & ~judged.accepted
     for _, points in samples.groups():
-        verdicts = [verdict(samples, point, plan_of(ruled, samples, point, num_sms)) for point in points]
-        for stretch in _stretches(samples, points, [each.judged and not each.accepted for each in verdicts]):
+        if not needed[points.start : points.stop].any():
+            continue
+        for stretch in _stretches(samples, points, needed[points.start : points.stop].tolist()):
             held = {plan_of(in_force, samples, point, num_sms, samples.kernel_alone(point)) for point in stretch.points}
             kept = held & stretch.plans if len(held) == 1 else set()
-            lost = max(verdicts[point - points.start].regret for point in stretch.points)
+            lost = float(judged.regret[stretch.points.start : stretch.points.stop].max())
             found.append(_override(samples, points, stretch, simplest(kept or stretch.plans), lost))
     return tuple(found)
 

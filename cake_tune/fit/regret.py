@@ -21,11 +21,33 @@ def octave_weights(num_tokens: Ints) -> Floats:
     return weights
 
 
+UNSEEN = 1e-3
+"""Weight of an octave that a workload does not touch, next to one that it fills: enough to have an opinion there."""
+
+
+def workload_weights(num_tokens: Ints, workload: Sequence[tuple[int, float]]) -> Floats:
+    """What the ascending ``num_tokens`` weigh under ``workload``, (num_tokens, weight) pairs with a positive sum.
+
+    Each of its entries counts for the point that is nearest on a log axis. The sum is that of ``octave_weights``, of
+    which every point keeps a trace.
+    """
+    octaves = octave_weights(num_tokens)
+    if not len(octaves):
+        return octaves
+    tokens, weight = np.array(workload, dtype=np.float64).T
+    apart = np.abs(np.log(tokens)[:, None] - np.log(num_tokens.astype(np.float64))[None, :])
+    shares = np.bincount(np.argmin(apart, axis=1), weights=weight, minlength=len(octaves)) / weight.sum()
+    weights: Floats = (1 - UNSEEN) * shares * octaves.sum() + UNSEEN * octaves
+    return weights
+
+
 def point_weights(samples: Samples) -> Floats:
-    """``octave_weights`` of every (num_heads, topk, extra_topk) group."""
+    """What every point weighs in its (num_heads, topk, extra_topk) group: by the workload, else by octaves."""
     weights = np.ones(len(samples))
     for _, points in samples.groups():
-        weights[points.start : points.stop] = octave_weights(samples.num_tokens[points.start : points.stop])
+        here = samples.num_tokens[points.start : points.stop]
+        given = workload_weights(here, samples.workload) if samples.workload else octave_weights(here)
+        weights[points.start : points.stop] = given
     return weights
 
 

@@ -2,19 +2,24 @@
 
 Coordinate descent: each constant in turn is tried at every value that decides some measured shape differently. It moves
 only where what it changes gains more than the tie band on average, and beyond noise; one more band must gain the tie
-band beyond noise. So a journal that does not contradict the rules in force gives them back unchanged.
+band beyond noise. So a journal that does not contradict the rules in force gives them back unchanged, and one
+that follows a published table gives back that table's.
 """
 
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from cake_tune.fit.choices import Choices, choices_of, decode_choice
-from cake_tune.fit.decisions import decode_head_tiles, decode_splits, grid_blocks, prefill_head_tiles
+from cake_tune.fit.cells import Cells, DecodeCells, PrefillCells
+from cake_tune.fit.choices import choices_of
 from cake_tune.fit.limits import fit_limits
 from cake_tune.fit.moves import Move, decode_moves, prefill_moves
+from cake_tune.fit.published import published_decode, published_prefill
 from cake_tune.fit.samples import Ints, Samples
 from cake_tune.planner.rules import Rules
+
+MOST_POINTS = 2000
+"""Points that the search looks at: more of them hardly move a constant. Exceptions and certificates look at all."""
 
 _MAX_PASSES = 20
 _LEAST_GAIN = 1e-9
@@ -27,58 +32,82 @@ def fit_rules(samples: Samples, start: Rules, num_sms: int) -> Rules:
     Decode's head tiles and splits are fitted on its own plans, prefill's head tiles on its own, and the crossover with
     the best plan of each kernel: exceptions make up, at measured shapes, for what the other rules miss.
     """
+    samples = samples.thinned(MOST_POINTS)
     rules = fit_limits(samples, start)
     decode = choices_of(samples, "decode")
     if len(decode):
-        points = samples.take(decode.point)
-        rules = _descend(
-            rules, decode, lambda each: decode_moves(each, points, num_sms), lambda each: _decode(each, points, num_sms)
-        )
+        cells = DecodeCells(decode, num_sms)
+        fitted = _descend(rules, cells, lambda each: decode_moves(each, cells))
+        rules = _prefer(published_decode(rules), rules, fitted, cells)
     prefill = choices_of(samples, "prefill")
     if len(prefill):
-        points = samples.take(prefill.point)
-        rules = _descend(rules, prefill, lambda each: prefill_moves(each, points), lambda each: _prefill(each, points))
+        tiled = PrefillCells(prefill)
+        fitted = _descend(rules, tiled, lambda each: prefill_moves(each, tiled))
+        rules = _prefer(published_prefill(rules), rules, fitted, tiled)
     return rules
 
 
-def _descend(
-    rules: Rules, choices: Choices, moves: Callable[[Rules], Iterable[Move]], choose: Callable[[Rules], Ints]
-) -> Rules:
+def _descend(rules: Rules, cells: Cells, moves: Callable[[Rules], Iterable[Move]]) -> Rules:
+    band = _band(cells)
     for _ in range(_MAX_PASSES):
         before = rules
-        names = [move.constant for move in moves(rules)]
-        for name in names:
-            # Asked again each time: the values that matter for one constant depend on the others.
-            move = next((move for move in moves(rules) if move.constant == name), None)
-            if move is not None:
-                rules = _step(rules, move, choices, choose)
+        at_hand = {move.constant: move for move in moves(rules)}
+        for name in list(at_hand):
+            move = at_hand.get(name)
+            stepped = _step(rules, move, cells, band) if move is not None else rules
+            if stepped is not rules:
+                # Made anew: the values that matter for one constant depend on the others.
+                rules, at_hand = stepped, {move.constant: move for move in moves(stepped)}
         if rules == before:
             break
     return rules
 
 
-def _step(rules: Rules, move: Move, choices: Choices, choose: Callable[[Rules], Ints]) -> Rules:
+def _prefer(published: list[Rules], start: Rules, fitted: Rules, cells: Cells) -> Rules:
+    """Which to take: ``fitted``, or of ``published`` the first with the least total.
+
+    The latter if it beats ``fitted`` beyond noise, or is not beaten by it while ``start`` is.
+    """
+    chosen = cells.choose(fitted)
+    for candidate in sorted(published, key=lambda rules: round(cells.total(cells.choose(rules)), 9)):
+        column = cells.choose(candidate)
+        if _better(cells, chosen, column) or (fitted != start and not _better(cells, column, chosen)):
+            return candidate
+    return fitted
+
+
+def _better(cells: Cells, before: Ints, after: Ints) -> bool:
+    """Whether ``after`` gains over ``before``: more than the tie band where they differ, and beyond noise."""
+    gain = cells.gain(before, after)
+    return gain.low > 0 and gain.mean > _band(cells)
+
+
+def _band(cells: Cells) -> float:
+    return float(np.median(cells.choices.samples.tie_band))
+
+
+def _step(rules: Rules, move: Move, cells: Cells, band: float) -> Rules:
     """The best candidate of ``move`` if it gains beyond noise, else ``rules``."""
-    current = choose(rules)
-    least, best = choices.total(current) - _LEAST_GAIN, None
-    for candidate in move.candidates:
-        total = choices.total(choose(candidate))
-        if total < least:
-            least, best = total - _LEAST_GAIN, candidate
+    current = cells.choose(rules)
+    best = _best(rules, move, cells, cells.total(current))
     if best is None:
         return rules
-    gain = choices.gain(current, choose(best))
-    band = float(np.median(choices.samples.tie_band))
+    gain = cells.gain(current, cells.choose(best))
     enough = gain.low > band if move.adds else gain.low > 0 and gain.mean > band
     return best if enough else rules
 
 
-def _decode(rules: Rules, points: Samples, num_sms: int) -> Ints:
-    tokens, heads, chunks = points.num_tokens, points.num_heads, points.chunks
-    tiles = decode_head_tiles(rules, tokens, heads, chunks, num_sms)
-    splits = decode_splits(rules.splitting, tokens, grid_blocks(tokens, heads, tiles), chunks, num_sms)
-    return decode_choice(tiles, splits)
-
-
-def _prefill(rules: Rules, points: Samples) -> Ints:
-    return prefill_head_tiles(rules, points.num_tokens, points.num_heads, points.topk + points.extra_topk)
+def _best(rules: Rules, move: Move, cells: Cells, total: float) -> Rules | None:
+    """The first of the candidates with the least total, if that is below ``total``."""
+    least, best = total - _LEAST_GAIN, None
+    if move.caps is not None and isinstance(cells, DecodeCells):
+        place = None
+        for i, found in enumerate(cells.cap_totals(rules, move.caps).tolist()):
+            if found < least:
+                least, place = found - _LEAST_GAIN, i
+        return None if place is None else move.at(place)
+    for candidate in move.candidates:
+        found = cells.total(cells.choose(candidate))
+        if found < least:
+            least, best = found - _LEAST_GAIN, candidate
+    return best

@@ -5,7 +5,7 @@ the order of the journal's lines.
 """
 
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,8 @@ Bools = NDArray[np.bool_]
 
 LEAST_ROUNDS = 3
 """Common rounds below which the visits of two plans are not compared in pairs."""
+
+_SEED = 20_020_202
 
 
 class ShapeKey(NamedTuple):
@@ -63,6 +65,8 @@ class Samples:
     confirm: list[NDArray[np.float32]]
     dates: tuple[str, str]
     """Earliest and latest ``PointRecord.started``."""
+    workload: tuple[tuple[int, float], ...] = ()
+    """(num_tokens, weight), ascending: what points weigh; without one, every octave of num_tokens weighs the same."""
 
     def __len__(self) -> int:
         return len(self.num_tokens)
@@ -82,10 +86,26 @@ class Samples:
         rows = (row for row in self.rows(point) if self.plans[self.plan[row]] == plan)
         return next((row for row in rows if not np.isnan(self.log_time[row])), None)
 
+    def row_of(self, points: Ints, plans: Ints) -> Ints:
+        """The row of plan ``plans[i]``, an index into ``self.plans``, at ``points[i]``; -1 where it was not tried."""
+        owner = np.repeat(np.arange(len(self)), np.diff(self.start))
+        keys = owner * len(self.plans) + self.plan
+        asked = points * len(self.plans) + plans
+        rows = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where((plans >= 0) & (keys[rows] == asked), rows, -1)
+
+    def thinned(self, most: int) -> "Samples":
+        """At most ``most`` of the points, drawn evenly and always the same."""
+        if len(self) <= most:
+            return self
+        drawn = np.random.default_rng(_SEED).choice(len(self), most, replace=False)
+        return self.take(np.sort(drawn))
+
     def groups(self) -> list[tuple[tuple[int, int, int], range]]:
         """Every (num_heads, topk, extra_topk) with its points, which ascend in num_tokens."""
-        keyed = groupby(range(len(self)), key=lambda point: self.key(point)[:3])
-        return [(group, range(points[0], points[-1] + 1)) for group, found in keyed for points in [list(found)]]
+        keys = np.stack([self.num_heads, self.topk, self.extra_topk])
+        first = [0, *(np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1).tolist(), len(self)]
+        return [(self.key(low)[:3], range(low, high)) for low, high in pairwise(first)]
 
     def best(self, kernel: Kernel | None = None) -> tuple[Ints, Floats]:
         """Per point the row and the log time of the fastest plan (of ``kernel``); -1 and inf where there is none."""

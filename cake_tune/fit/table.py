@@ -1,22 +1,23 @@
 """The planner table of a journal: rules, exceptions, certificate, and where it all comes from."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from cake_tune.fit.certificate import certify
 from cake_tune.fit.collect import collect
-from cake_tune.fit.overrides import find_overrides, plan_of
+from cake_tune.fit.outside import choose_outside
+from cake_tune.fit.overrides import find_overrides
+from cake_tune.fit.regions import regions_of
 from cake_tune.fit.rules import fit_rules
-from cake_tune.fit.samples import Bools, Samples
+from cake_tune.fit.samples import Samples
 from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.measure.protocol import PROTOCOL
 from cake_tune.planner.registry import nearest_published
 from cake_tune.planner.rules import Rules
-from cake_tune.planner.shape import Kernel
-from cake_tune.planner.table import PlannerTable, Provenance, Region
+from cake_tune.planner.table import PlannerTable, Provenance
 
 
 def build_table(records: Iterable[PointRecord], info: RunInfo, in_force: PlannerTable) -> PlannerTable:
@@ -26,7 +27,7 @@ def build_table(records: Iterable[PointRecord], info: RunInfo, in_force: Planner
     crossover, when no shape has times of both kernels) stay those of ``in_force``, and the provenance's note says so.
     ``UndecidedError`` when no record holds a usable time.
     """
-    return table_of_samples(collect(records), info, in_force)
+    return table_of_samples(replace(collect(records), workload=tuple(sorted(info.weights.items()))), info, in_force)
 
 
 def table_of_samples(samples: Samples, info: RunInfo, in_force: PlannerTable) -> PlannerTable:
@@ -41,8 +42,10 @@ def table_of_samples(samples: Samples, info: RunInfo, in_force: PlannerTable) ->
         rules=rules,
     )
     table = replace(table, exceptions=find_overrides(samples, table, in_force))
-    table = replace(table, measured=tuple(_regions(samples, table)))
-    return replace(table, certificate=certify(samples, table, _blind_start(in_force, info.device.num_sms)))
+    table = replace(table, measured=tuple(regions_of(samples, table)))
+    blind = _blind_start(in_force, info.device.num_sms)
+    table = replace(table, outside=choose_outside(samples, table, blind, in_force))
+    return replace(table, certificate=certify(samples, table))
 
 
 def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossover_measured: bool) -> Provenance:
@@ -63,25 +66,6 @@ def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossov
         tie_band=round(info.tie_band if info.tie_band is not None else float(np.expm1(samples.tie_band.max())), 6),
         note="; ".join(notes),
     )
-
-
-def _regions(samples: Samples, table: PlannerTable) -> Iterator[Region]:
-    """Where ``table``, exceptions included, answers with a plan that has a time."""
-    timed: dict[Kernel, Bools] = {"decode": samples.timed("decode"), "prefill": samples.timed("prefill")}
-
-    def measured(kernel: Kernel, points: range) -> tuple[int, ...]:
-        found = []
-        for point in points:
-            if timed[kernel][point]:
-                plan = plan_of(table, samples, point, table.device.num_sms, kernel)
-                if samples.timed_row(point, plan) is not None:
-                    found.append(samples.key(point).num_tokens)
-        return tuple(found)
-
-    for group, points in samples.groups():
-        decode, prefill = measured("decode", points), measured("prefill", points)
-        if decode or prefill:
-            yield Region(*group, decode=decode, prefill=prefill)
 
 
 def _blind_start(in_force: PlannerTable, num_sms: int) -> Rules:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from cake_tune._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from cake_tune.planner.cost import CostModel, KernelCost
     from cake_tune.planner.lookup import Decision, decide
+    from cake_tune.planner.outside import Outside, Score
     from cake_tune.planner.plans import (
         cake_sparse_mla_sm120_dsv4_nvfp4_format_info,
         cake_sparse_mla_sm120_dsv4_nvfp4_num_chunks,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         use_table,
         user_tables_dir,
     )
+    from cake_tune.planner.regret import Regret
     from cake_tune.planner.rules import Rules
     from cake_tune.planner.shape import Device, Plan, Shape, every_plan
     from cake_tune.planner.table import (
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
         PlannerTable,
         Provenance,
         Region,
-        Regret,
         load_table,
         save_table,
         table_from_json,
@@ -43,9 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Certificate",
+    "CostModel",
     "Decision",
     "Device",
+    "KernelCost",
     "KernelIdentity",
+    "Outside",
     "Override",
     "Plan",
     "PlannerTable",
@@ -53,6 +58,7 @@ __all__ = [
     "Region",
     "Regret",
     "Rules",
+    "Score",
     "Shape",
     "cake_sparse_mla_sm120_dsv4_nvfp4_format_info",
     "cake_sparse_mla_sm120_dsv4_nvfp4_num_chunks",
@@ -77,6 +83,13 @@ __all__ = [
     "user_tables_dir",
 ]
 
+_HOMES = ("shape", "cost", "regret", "rules", "outside", "table", "lookup", "registry", "plans")
+
 __getattr__, __dir__ = lazy_names(
-    __name__, __all__, [f"{__name__}.{home}" for home in ("shape", "rules", "table", "lookup", "registry", "plans")]
+    __name__,
+    __all__,
+    [
+        f"{__name__}.{home}"
+        for home in ("shape", "cost", "regret", "rules", "outside", "table", "lookup", "registry", "plans")
+    ],
 )

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from math import log
 from typing import NamedTuple, Protocol
 
 from cake_tune.planner.shape import Kernel
@@ -38,6 +39,33 @@ class Coverage:
         found = self._num_tokens.get((kernel, num_heads, topk, extra_topk), ())
         position = bisect_left(found, num_tokens)
         return position < len(found) and found[position] == num_tokens
+
+    def has_point(self, num_tokens: int, num_heads: int, topk: int, extra_topk: int) -> bool:
+        """Whether exactly this shape was measured with any kernel."""
+        shape = (num_tokens, num_heads, topk, extra_topk)
+        return self.holds("decode", *shape) or self.holds("prefill", *shape)
+
+    def has_group(self, num_heads: int, topk: int, extra_topk: int) -> bool:
+        """Whether any num_tokens of this (num_heads, topk, extra_topk) was measured."""
+        return ("decode", num_heads, topk, extra_topk) in self._num_tokens
+
+    def nearest_group(self, num_heads: int, topk: int, extra_topk: int) -> tuple[int, int, int] | None:
+        """The measured (num_heads, topk, extra_topk) nearest by heads, then by candidates, both as ratios.
+
+        The smaller of two as near; None when nothing was measured.
+        """
+
+        def apart(group: tuple[int, int, int]) -> tuple[float, float, float, tuple[int, int, int]]:
+            heads, main, extra = group
+            return (
+                abs(log(heads / num_heads)),
+                abs(log((main + extra) / (topk + extra_topk))),
+                abs(extra - extra_topk),
+                group,
+            )
+
+        groups = ((heads, main, extra) for _, heads, main, extra in self._num_tokens)
+        return min(groups, key=apart, default=None)
 
     def surrounds(self, kernel: Kernel, num_tokens: int, num_heads: int, topk: int, extra_topk: int) -> bool:
         """Whether the shape lies inside the hull of those measured with ``kernel``."""

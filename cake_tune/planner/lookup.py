@@ -1,22 +1,25 @@
-"""Look a plan up in a table: an exception where one holds the shape, else the rules.
+"""Look a plan up in a table: an exception where one holds the shape, else the rules; and for shapes that were not
+measured, whatever the table found to generalise best (``PlannerTable.outside``).
 
-Exceptions were measured, so they answer only on the table's own ``num_sms``. One that holds a plan of one kernel says
-nothing about the other: questions about that one go to the rules.
+Exceptions and cost model were measured, so they answer only on the table's own ``num_sms``. An exception that holds a
+plan of one kernel says nothing about the other: questions about that one go to the rules.
 """
 
 from typing import Literal, NamedTuple, TypeVar
 
 from cake_tune.errors import ContractError
+from cake_tune.planner.cost import CostModel
+from cake_tune.planner.modelled import carried, cheapest
+from cake_tune.planner.outside import Method
+from cake_tune.planner.question import Question, ask, find_override, guide
 from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, Rules
 from cake_tune.planner.shape import (
     MAX_CHUNKS_PER_BLOCK,
     Kernel,
     Plan,
     check_plan,
-    check_shape,
     decode_tiles,
     integers,
-    num_chunks,
 )
 from cake_tune.planner.table import Override, PlannerTable
 
@@ -25,8 +28,8 @@ T = TypeVar("T")
 Source = Literal["measured", "rule", "extrapolated"]
 """measured: a sweep has timed the plan on this very shape (num_tokens, num_heads, topk and extra_topk all the same).
 rule: the shape lies inside the hull of what was measured with the plan's kernel, but the plan was not timed on it: the
-rules answer, or an exception reaches here from measured num_tokens next to this one. A published table, which lists no
-measurements, rules on its own num_sms.
+rules or the cost model answer, or an exception reaches here from measured shapes next to this one. A published table,
+which lists no measurements, rules on its own num_sms.
 extrapolated: outside that hull, or on another num_sms than the table's."""
 
 
@@ -34,33 +37,31 @@ REMEMBERED = 4096
 """Answers a table keeps; one more and it starts over, so that memory stays bounded."""
 
 
-class Question(NamedTuple):
-    """The integers that decide a plan; ``chunks`` follows from the top-ks. Build it with ``ask``, which checks them."""
-
-    num_tokens: int
-    num_heads: int
-    topk: int
-    extra_topk: int
-    num_sms: int
-    chunks: int
-
-
 class Decision(NamedTuple):
-    """A plan, how far it can be trusted, the table that gave it, and the exception it is, if it is one."""
+    """A plan, how far it can be trusted, the table that gave it, and the exception it is, if it is one.
+
+    ``method``: "cost_model" for a plan of the cost model, "rules+exceptions" for an exception of the nearest measured
+    num_heads and topk; None where rules or the shape's own exceptions answer.
+    """
 
     plan: Plan
     source: Source
     table: PlannerTable
     num_sms: int
     override: Override | None = None
+    method: Method | None = None
 
     @property
     def why(self) -> str:
         """For people: what decided, and on what grounds."""
-        rules = f"rules of {self.table.label}"
+        rules = f"{'cost model' if self.method == 'cost_model' else 'rules'} of {self.table.label}"
         if self.override is not None:
             tokens = f"{self.override.min_tokens} to {self.override.max_tokens} tokens"
             near = "" if self.source == "measured" else ", measured at other num_tokens among these"
+            if self.method is not None:
+                at = self.override
+                extra = f" and extra_topk {at.extra_topk}" if at.extra_topk else ""
+                near = f" at {at.num_heads} heads, topk {at.topk}{extra}, the nearest measured"
             lost = f"the rules would lose {self.override.regret:.1%}"
             return f"exception of {self.table.label} for {tokens}{near}: {lost}"
         if self.source == "measured":
@@ -106,6 +107,14 @@ def decide(
     known = answers.get(asked)
     if known is not None:
         return known
+    if kernel is None and head_tiles is None and (num_sms is None or num_sms == table.device.num_sms):
+        # An exception, and nobody asked for another plan: its shape needs no check, since the table's was checked.
+        override = table.override_index.find(num_tokens, num_heads, topk, extra_topk)
+        if override is not None and override.plan.num_splits <= max_splits:
+            shape = num_tokens, num_heads, topk, extra_topk
+            if table.outside is None or table.coverage.has_point(*shape):
+                source: Source = "measured" if table.coverage.holds(override.plan.kernel, *shape) else "rule"
+                return remember(table, asked, Decision(override.plan, source, table, table.device.num_sms, override))
     if kernel not in (None, "decode", "prefill"):
         raise ContractError(f"kernel: expected decode, prefill or None, got {kernel!r}")
     question = ask(
@@ -125,16 +134,27 @@ def remember(table: PlannerTable, asked: object, answer: T) -> T:
 def _decide(
     table: PlannerTable, question: Question, max_splits: int, head_tiles: int | None, kernel: Kernel | None
 ) -> Decision:
-    override = find_override(table, question)
+    override, model = guide(table, question)
+    if kernel is None and head_tiles is not None:
+        kernel = "decode"
+    if model is not None:
+        plan = _cheapest(model, question, kernel, head_tiles, max_splits)
+        if plan is not None:
+            source = _source(table, question, plan, None)
+            return Decision(plan, source, table, question.num_sms, method="cost_model")
     if kernel is None:
-        kernel = "decode" if head_tiles is not None else select_kernel(table.rules, override, question)
+        kernel = select_kernel(table.rules, override, question)
     plan = _plan(table.rules, override, question, max_splits, head_tiles, kernel)
-    if override is not None:
-        if _runs_alike(plan, override.plan):
-            plan = override.plan
-        else:
-            override = None
-    return Decision(plan, _source(table, question, plan, override), table, question.num_sms, override)
+    if override is None:
+        return Decision(plan, _source(table, question, plan, None), table, question.num_sms)
+    if not _runs_alike(plan, override.plan):
+        return Decision(plan, _source(table, question, plan, None), table, question.num_sms)
+    plan = override.plan
+    if override is find_override(table, question):
+        return Decision(plan, _source(table, question, plan, override), table, question.num_sms, override)
+    # Carried from another shape: what it is there, for people; its plan here, for the op.
+    at_home = carried(table, *question[:4])
+    return Decision(plan, _source(table, question, plan, None), table, question.num_sms, at_home, "rules+exceptions")
 
 
 def _plan(
@@ -154,40 +174,51 @@ def _plan(
     return plan
 
 
-def ask(num_tokens: int, num_heads: int, topk: int, extra_topk: int, *, num_sms: int) -> Question:
-    """The question, once its values are integers in range; ``ContractError`` names the first that is not."""
-    check_shape(num_tokens, num_heads, topk, extra_topk)
-    if num_sms < 1:
-        raise ContractError(f"num_sms: expected an integer >= 1, got {num_sms}")
-    return Question(num_tokens, num_heads, topk, extra_topk, num_sms, num_chunks(topk, extra_topk))
+def _cheapest(
+    model: CostModel, question: Question, kernel: Kernel | None, head_tiles: int | None, max_splits: int
+) -> Plan | None:
+    num_tokens, num_heads, _, _, num_sms, chunks = question
+    return cheapest(
+        model, num_tokens, num_heads, chunks, num_sms, kernel=kernel, head_tiles=head_tiles, max_splits=max_splits
+    )
 
 
-def find_override(table: PlannerTable, question: Question) -> Override | None:
-    """The exception that holds the shape, on the table's own ``num_sms`` only."""
-    num_tokens, num_heads, topk, extra_topk, num_sms, _ = question
-    if num_sms != table.device.num_sms:
-        return None
-    return table.override_index.find(num_tokens, num_heads, topk, extra_topk)
-
-
-def select_kernel(rules: Rules, override: Override | None, question: Question) -> Kernel:
+def select_kernel(
+    rules: Rules, override: Override | None, question: Question, *, model: CostModel | None = None
+) -> Kernel:
     """The kernel of the best plan."""
     if override is not None:
         return override.plan.kernel
+    if model is not None:
+        plan = _cheapest(model, question, None, None, DEFAULT_MAX_SPLITS)
+        if plan is not None:
+            return plan.kernel
     num_tokens, num_heads, topk, extra_topk, _, _ = question
     return rules.kernel(num_tokens, num_heads, topk, extra_topk)
 
 
-def decode_head_tiles(rules: Rules, override: Override | None, question: Question) -> int:
+def decode_head_tiles(
+    rules: Rules, override: Override | None, question: Question, *, model: CostModel | None = None
+) -> int:
     """Head tiles of the best decode plan."""
     if override is not None and override.plan.kernel == "decode":
         return override.plan.head_tiles
+    if model is not None:
+        plan = _cheapest(model, question, "decode", None, DEFAULT_MAX_SPLITS)
+        if plan is not None:
+            return plan.head_tiles
     num_tokens, num_heads, _, _, num_sms, chunks = question
     return rules.head_tiles(num_tokens, num_heads, chunks, num_sms)
 
 
 def decode_splits(
-    rules: Rules, override: Override | None, question: Question, max_splits: int, head_tiles: int
+    rules: Rules,
+    override: Override | None,
+    question: Question,
+    max_splits: int,
+    head_tiles: int,
+    *,
+    model: CostModel | None = None,
 ) -> tuple[int, int]:
     """The resolved (num_splits, chunks_per_block) of the best decode plan with ``head_tiles``."""
     num_tokens, num_heads, _, _, num_sms, chunks = question
@@ -198,13 +229,23 @@ def decode_splits(
         plan = override.plan
         if plan.kernel == "decode" and plan.head_tiles == head_tiles and plan.num_splits <= max_splits:
             return plan.num_splits, plan.chunks_per_block
+    if model is not None:
+        cheap = _cheapest(model, question, "decode", head_tiles, max_splits)
+        if cheap is not None:
+            return cheap.num_splits, cheap.chunks_per_block
     return rules.splits(num_tokens, num_heads, chunks, num_sms, max_splits=max_splits, head_tiles=head_tiles)
 
 
-def prefill_head_tiles(rules: Rules, override: Override | None, question: Question) -> int:
+def prefill_head_tiles(
+    rules: Rules, override: Override | None, question: Question, *, model: CostModel | None = None
+) -> int:
     """Head tiles of the best prefill plan."""
     if override is not None and override.plan.kernel == "prefill":
         return override.plan.head_tiles
+    if model is not None:
+        plan = _cheapest(model, question, "prefill", None, DEFAULT_MAX_SPLITS)
+        if plan is not None:
+            return plan.head_tiles
     num_tokens, num_heads, topk, extra_topk, _, _ = question
     return rules.prefill_tiles(num_tokens, num_heads, topk, extra_topk)
 

@@ -8,12 +8,13 @@ answer. The same question is answered from memory the second time, while the sam
 """
 
 from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVar
 
 from cake_tune.planner import lookup
-from cake_tune.planner.lookup import Question, ask, find_override, remember
+from cake_tune.planner.lookup import remember
+from cake_tune.planner.question import ask, guide
 from cake_tune.planner.registry import table_for
-from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, Rules
+from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
 from cake_tune.planner.shape import (
     BYTES_PER_TOKEN,
     CHUNK,
@@ -29,10 +30,8 @@ from cake_tune.planner.shape import (
     num_chunks,
     scratch_bytes,
 )
-from cake_tune.planner.table import Override
 
 T = TypeVar("T")
-Bounds = TypeVarTuple("Bounds")
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_num_chunks(topk: int, extra_topk: int = 0) -> int:
@@ -118,13 +117,13 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_format_info() -> dict[str, object]:
 
 
 def _planned(
-    part: Callable[[Rules, Override | None, Question, *Bounds], T],
+    part: Callable[..., T],
     num_tokens: int,
     num_heads: int,
     topk: int,
     extra_topk: int,
     num_sms: int,
-    *bounds: *Bounds,
+    *bounds: int,
 ) -> T:
     """One part of the plan that the table in force has for the shape, from the table's memory where it is there."""
     if not (int is type(num_tokens) is type(num_heads) is type(topk) is type(extra_topk) is type(num_sms)):
@@ -138,4 +137,5 @@ def _planned(
     if known is not None:
         return known
     question = ask(num_tokens, num_heads, topk, extra_topk, num_sms=num_sms)
-    return remember(table, asked, part(table.rules, find_override(table, question), question, *bounds))
+    override, model = guide(table, question)
+    return remember(table, asked, part(table.rules, override, question, *bounds, model=model))

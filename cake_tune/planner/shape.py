@@ -36,6 +36,9 @@ PREFILL_TILES = {16: (1,), 32: (1, 2), 48: (1,), 64: (1, 2, 4), 80: (1,), 96: (1
 
 Kernel = Literal["decode", "prefill"]
 
+RIVAL = "rival"
+"""The option that names another kernel than those of this family; see ``rival_of``."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shape:
@@ -146,6 +149,21 @@ def every_plan(shape: Shape) -> Iterator[Plan]:
         yield Plan("prefill", tiles, 1, shape.chunks)
 
 
+def rival_plan(shape: Shape, name: str) -> Plan:
+    """The plan that stands for a rival on ``shape``: the simplest decode plan, with the rival's name as an option."""
+    splits, chunks_per_block = distinct_splits(shape.chunks)[0]
+    return Plan("decode", 1, splits, chunks_per_block, ((RIVAL, name),))
+
+
+def rival_of(plan: Plan) -> str | None:
+    """The name of the rival that ``plan`` stands for, or None for a plan of this family.
+
+    A rival is a kernel that does the same work and decides by itself how: it is measured beside the plans, its other
+    parts mean nothing, and no table may hold it.
+    """
+    return dict(plan.options).get(RIVAL)
+
+
 def simplest(plans: Iterable[Plan]) -> Plan:
     """Which of equally fast plans of one shape to take: fewest splits, least scratch, fewest options, plain order.
 
@@ -182,7 +200,12 @@ def check_shape(num_tokens: int, num_heads: int, topk: int, extra_topk: int = 0)
 
 
 def check_plan(plan: Plan, num_heads: int, chunks: int) -> None:
-    """Raise ``ContractError`` unless ``plan`` is resolved and can run ``num_heads`` heads over ``chunks`` chunks."""
+    """Raise ``ContractError`` unless ``plan`` is resolved and can run ``num_heads`` heads over ``chunks`` chunks.
+
+    A rival is no plan of the family, so it is refused too.
+    """
+    if plan.options and rival_of(plan) is not None:
+        raise ContractError(f"options: expected a plan of the family, got the rival {plan}")
     tiles = decode_tiles(num_heads) if plan.kernel == "decode" else prefill_tiles(num_heads, chunks)
     if plan.head_tiles not in tiles:
         listed = ", ".join(map(str, tiles)) or "none"

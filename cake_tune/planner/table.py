@@ -1,6 +1,5 @@
 """The planner table of one device and one kernel identity: its parts, their checks, and its JSON file."""
 
-import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +12,16 @@ from cake_tune.errors import ContractError, TableError
 from cake_tune.planner.codec import from_json, parse_json, render_json, to_json
 from cake_tune.planner.coverage import Coverage
 from cake_tune.planner.intervals import Intervals
+from cake_tune.planner.outside import Outside
+from cake_tune.planner.regret import Regret as Regret  # noqa: PLC0414  (part of what a table is made of)
+from cake_tune.planner.regret import check_regrets
 from cake_tune.planner.rules import Rules
 from cake_tune.planner.shape import Device, Plan, check_plan, check_shape, num_chunks
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+
+READABLE = (2, 3)
+"""Schema versions that are read; a table of 2 had no ``outside``, and answers as it did."""
 
 FAMILY = "cake_sparse_mla_sm120_dsv4_nvfp4"
 """The kernel family that the planners are for."""
@@ -97,20 +102,7 @@ class Override:
                 check_plan(plan, self.num_heads, chunks)
             except ContractError as error:
                 raise TableError(f"{name}: {error}") from None
-        _check_regrets(self.regret)
-
-
-@dataclass(frozen=True, slots=True)
-class Regret:
-    """Regrets over ``points`` measured points, as fractions: 0.01 is one per cent slower than the best plan."""
-
-    points: int
-    mean: float
-    p95: float
-    worst: float
-
-    def __post_init__(self) -> None:
-        _check_regrets(self.mean, self.p95, self.worst)
+        check_regrets(self.regret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +116,9 @@ class Certificate(Regret):
 class PlannerTable:
     """Everything that decides plans on one device.
 
-    ``rules`` answer wherever ``exceptions`` do not; ``measured`` says which shapes were measured, so that an answer can
-    tell whether it is measured, ruled or extrapolated. Both are sorted by (num_heads, topk, extra_topk), exceptions
+    ``rules`` answer wherever ``exceptions`` do not, unless ``outside`` has something better for a shape that was not
+    measured; ``measured`` says which shapes were, so that an answer can tell whether it is measured, ruled or
+    extrapolated. Both are sorted by (num_heads, topk, extra_topk), exceptions
     then by min_tokens, and do not overlap. Raises ``TableError`` when built from parts that break this or that the
     kernel cannot run.
     """
@@ -137,12 +130,13 @@ class PlannerTable:
     calibrated_topks: tuple[int, ...]
     rules: Rules
     exceptions: tuple[Override, ...] = ()
+    outside: Outside | None = None
     certificate: Certificate | None = None
     measured: tuple[Region, ...] = ()
 
     def __post_init__(self) -> None:
         if self.schema_version != SCHEMA_VERSION:
-            raise TableError(f"schema_version: this cake-tune reads {SCHEMA_VERSION}, got {self.schema_version}")
+            raise TableError(f"schema_version: this cake-tune writes {SCHEMA_VERSION}, got {self.schema_version}")
         if self.device.num_sms < 1:
             raise TableError(f"device.num_sms: expected an integer >= 1, got {self.device.num_sms}")
         if self.device.l2_bytes < 0:
@@ -178,10 +172,19 @@ class PlannerTable:
 
 
 def table_from_json(value: object) -> PlannerTable:
-    """The table that parsed JSON holds; ``TableError`` names the JSON path of anything unknown, missing or wrong."""
-    if isinstance(value, dict) and value.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
-        # Before anything else: under another version every other complaint would mislead.
-        raise TableError(f"$.schema_version: this cake-tune reads {SCHEMA_VERSION}, got {value['schema_version']!r}")
+    """The table that parsed JSON holds; ``TableError`` names the JSON path of anything unknown, missing or wrong.
+
+    A table of an earlier schema version is read as one of this.
+    """
+    if isinstance(value, dict):
+        version = value.get("schema_version", SCHEMA_VERSION)
+        if type(version) is not int or version not in READABLE:
+            # Before anything else: under another version every other complaint would mislead.
+            raise TableError(f"$.schema_version: this cake-tune reads {_READABLE}, got {version!r}")
+        if version != SCHEMA_VERSION:
+            if "outside" in value:
+                raise TableError(f"$.outside: unknown key in a table of schema version {version}")
+            value = value | {"schema_version": SCHEMA_VERSION}
     return from_json(PlannerTable, value)
 
 
@@ -215,17 +218,14 @@ def save_table(table: PlannerTable, path: str | os.PathLike[str]) -> None:
         raise TableError(f"{os.fspath(path)}: cannot be written: {error.strerror or error}") from error
 
 
+_READABLE = " and ".join(map(str, READABLE))
+
+
 def _check_shape(num_tokens: int, entry: Region | Override) -> None:
     try:
         check_shape(num_tokens, entry.num_heads, entry.topk, entry.extra_topk)
     except ContractError as error:
         raise TableError(str(error)) from None
-
-
-def _check_regrets(*regrets: float) -> None:
-    for regret in regrets:
-        if not (math.isfinite(regret) and regret >= 0):
-            raise TableError(f"regret: expected a finite fraction >= 0, got {regret}")
 
 
 def _group(entry: Region | Override) -> tuple[int, int, int]:

@@ -139,3 +139,11 @@ def test_midpoints_lie_between(low, step):
 def test_pooled_groups_weigh_every_group():
     pooled = duel_of([1, 2, 4, 1, 2, 4], [0.2, 0.1, -0.3, 0.2, -0.3, -0.3])
     assert least_regret_cut(pooled).low == 1
+
+
+def test_a_workload_moves_the_cut_to_where_its_tokens_are():
+    samples = collect(points({1: 0.1, 2: -0.05, 4: 0.1, 8: -0.1, 16: -0.1}))
+    (octaves,) = crossovers_of(samples)
+    (weighted,) = crossovers_of(replace(samples, workload=((2, 50.0), (4, 1.0))))
+    assert (octaves.low, octaves.high) == (4, 8)
+    assert (weighted.low, weighted.high) == (1, 2)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cake_tune.fit.regret import octave_weights, summarise
+from cake_tune.fit.regret import UNSEEN, octave_weights, summarise, workload_weights
 
 
 def test_powers_of_two_weigh_one_each():
@@ -31,3 +31,27 @@ def test_summaries_are_ordered(regrets):
 
 def test_no_regrets_no_summary():
     assert summarise([]) is None
+
+
+def test_a_workload_counts_for_the_nearest_points_on_a_log_axis():
+    grid = np.array([1, 4, 16, 64])
+    weights = workload_weights(grid, ((1, 1.0), (7, 2.0), (9, 3.0), (300, 4.0)))
+    expected = (1 - UNSEEN) * np.array([0.1, 0.2, 0.3, 0.4]) * 8 + UNSEEN * 2
+    assert weights == pytest.approx(expected)
+
+
+@given(
+    st.sets(st.integers(1, 4096), min_size=1, max_size=30),
+    st.dictionaries(st.integers(1, 8192), st.floats(0.001, 1e6), min_size=1, max_size=20),
+)
+def test_a_workload_shares_out_the_weight_of_the_octaves(tokens, workload):
+    grid = np.array(sorted(tokens))
+    weights = workload_weights(grid, tuple(sorted(workload.items())))
+    assert (weights > 0).all()
+    assert weights.sum() == pytest.approx(octave_weights(grid).sum())
+    scaled = tuple((tokens, 7 * weight) for tokens, weight in sorted(workload.items()))
+    assert workload_weights(grid, scaled) == pytest.approx(weights)
+
+
+def test_no_points_no_weights():
+    assert workload_weights(np.array([], dtype=np.int64), ((1, 1.0),)).tolist() == []

@@ -39,10 +39,18 @@ def test_a_variant_without_any_time_says_nothing():
     assert np.exp(samples.log_time).tolist() == pytest.approx([10.0])
 
 
-@pytest.mark.parametrize("status", ["invalid", "oom", "crashed", "timeout", "too_slow", "unstable", "wrong"])
+@pytest.mark.parametrize("status", ["invalid", "oom", "crashed", "timeout", "unstable", "wrong"])
 def test_rows_of_a_bad_status_are_not_times(status):
     record = replace(record_of(SHAPE, [(ONE, 10.0)]), rows=(PlanRow(ONE, "ok", 10.0), PlanRow(TWO, status, 1.0)))
     assert np.isnan(collect([record]).log_time).tolist() == [False, True]
+
+
+def test_a_plan_too_slow_to_be_raced_has_the_time_of_its_probe_where_the_journal_kept_it():
+    kept, lost = PlanRow(TWO, "too_slow", 35.0), PlanRow(TWO, "too_slow")
+    for row, expected in ((kept, [10.0, 35.0]), (lost, [10.0])):
+        record = replace(record_of(SHAPE, [(ONE, 10.0)]), rows=(PlanRow(ONE, "ok", 10.0), row))
+        times = np.exp(collect([record]).log_time)
+        assert times[~np.isnan(times)].tolist() == pytest.approx(expected)
 
 
 def test_plans_that_no_default_lookup_can_answer_with_are_left_out():

@@ -159,7 +159,7 @@ def test_a_certificate_is_a_regret_that_may_know_held_out_ones_too():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema_version": 1}, "schema_version: this cake-tune reads 2, got 1"),
+        ({"schema_version": 2}, "schema_version: this cake-tune writes 3, got 2"),
         ({"device": Device("x", "sm_120a", 0)}, "num_sms: expected an integer >= 1, got 0"),
         ({"device": Device("x", "sm_120a", 1, -1)}, "l2_bytes: .* got -1"),
         ({"calibrated_topks": ()}, "calibrated_topks"),
