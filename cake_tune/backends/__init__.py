@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from importlib import import_module
 
-from cake_tune.backends.base import Backend, Session
+from cake_tune.backends.base import Audited, Backend, Described, Session
 from cake_tune.errors import UsageError
 from cake_tune.measure.backend_names import BACKENDS
-from cake_tune.planner.shape import Plan
+from cake_tune.planner.shape import RIVAL, Plan
 
-__all__ = ["BACKENDS", "Backend", "Session", "check_options", "get_backend"]
+__all__ = ["BACKENDS", "Audited", "Backend", "Described", "Session", "check_options", "get_backend"]
 
 
 def get_backend(name: str) -> Backend:
@@ -25,8 +25,12 @@ def get_backend(name: str) -> Backend:
 
 
 def check_options(backend: Backend, plans: Iterable[Plan]) -> None:
-    """Raise ``UsageError`` for build options that ``backend`` would not build: its times would not be theirs."""
-    unknown = {name for plan in plans for name, _ in plan.options} - backend.options
+    """Raise ``UsageError`` for what ``backend`` would not build or has not: its times would not be theirs.
+
+    A backend lists a build option by its name, and a rival as ``rival=NAME``.
+    """
+    asked = {f"{name}={value}" if name == RIVAL else name for plan in plans for name, value in plan.options}
+    unknown = asked - backend.options
     if unknown:
         known = ", ".join(sorted(backend.options)) or "none"
         raise UsageError(
