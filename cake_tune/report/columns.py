@@ -32,6 +32,8 @@ class Column:
     name: str
     meaning: str
     value: Callable[[Cell], Value]
+    of_point: bool = False
+    """Whether all plans of a point share the value."""
 
 
 def bandwidth_gbps(cell: Cell) -> float | None:
@@ -52,14 +54,21 @@ def regret_pct(cell: Cell) -> float | None:
 
 
 COLUMNS = (
-    Column("num_tokens", "query tokens of the call, T", lambda c: c.record.shape.num_tokens),
-    Column("num_heads", "query heads, H", lambda c: c.record.shape.num_heads),
-    Column("topk", "candidates per token in the main cache", lambda c: c.record.shape.topk),
-    Column("extra_topk", "candidates per token in the extra cache; 0: none", lambda c: c.record.shape.extra_topk),
-    Column("page_size", "tokens per page of the main cache", lambda c: c.record.shape.page_size),
-    Column("extra_page_size", "tokens per page of the extra cache", lambda c: c.record.shape.extra_page_size),
-    Column("lengths", "whether per-token valid lengths were passed", lambda c: c.record.shape.lengths),
-    Column("sink", "whether an attention sink was passed", lambda c: c.record.shape.sink),
+    Column("num_tokens", "query tokens of the call, T", lambda c: c.record.shape.num_tokens, of_point=True),
+    Column("num_heads", "query heads, H", lambda c: c.record.shape.num_heads, of_point=True),
+    Column("topk", "candidates per token in the main cache", lambda c: c.record.shape.topk, of_point=True),
+    Column(
+        "extra_topk",
+        "candidates per token in the extra cache; 0: none",
+        lambda c: c.record.shape.extra_topk,
+        of_point=True,
+    ),
+    Column("page_size", "tokens per page of the main cache", lambda c: c.record.shape.page_size, of_point=True),
+    Column(
+        "extra_page_size", "tokens per page of the extra cache", lambda c: c.record.shape.extra_page_size, of_point=True
+    ),
+    Column("lengths", "whether per-token valid lengths were passed", lambda c: c.record.shape.lengths, of_point=True),
+    Column("sink", "whether an attention sink was passed", lambda c: c.record.shape.sink, of_point=True),
     Column("kernel", "decode or prefill", lambda c: c.row.plan.kernel),
     Column("head_tiles", "tiles of 16 heads per block", lambda c: c.row.plan.head_tiles),
     Column("num_splits", "splits of the candidates, as resolved", lambda c: c.row.plan.num_splits),
@@ -92,15 +101,22 @@ COLUMNS = (
         "upper bound of the split scratch; 0 for a plan without splits",
         lambda c: _scratch(c) if c.row.plan.num_splits > 1 else 0,
     ),
-    Column("tie_band_pct", "times within this many per cent count as equal", lambda c: 100 * c.record.tie_band),
-    Column("point_status", "status of the whole point", lambda c: c.record.status),
-    Column("regime", "cold or warm caches", lambda c: c.record.regime),
-    Column("started", "UTC time at which the point began", lambda c: c.record.started),
-    Column("backend", "what ran it", lambda c: c.info.backend),
-    Column("device", "device name", lambda c: c.info.device.name),
-    Column("arch", "device architecture; cpu and simulated are no GPU", lambda c: c.info.device.arch),
-    Column("num_sms", "multiprocessors, or worker threads on a CPU", lambda c: c.info.device.num_sms),
-    Column("kernel_identity", "hash of kernel sources and build options", lambda c: c.info.kernel.identity),
+    Column(
+        "tie_band_pct",
+        "times within this many per cent count as equal",
+        lambda c: 100 * c.record.tie_band,
+        of_point=True,
+    ),
+    Column("point_status", "status of the whole point", lambda c: c.record.status, of_point=True),
+    Column("regime", "cold or warm caches", lambda c: c.record.regime, of_point=True),
+    Column("started", "UTC time at which the point began", lambda c: c.record.started, of_point=True),
+    Column("backend", "what ran it", lambda c: c.info.backend, of_point=True),
+    Column("device", "device name", lambda c: c.info.device.name, of_point=True),
+    Column("arch", "device architecture; cpu and simulated are no GPU", lambda c: c.info.device.arch, of_point=True),
+    Column("num_sms", "multiprocessors, or worker threads on a CPU", lambda c: c.info.device.num_sms, of_point=True),
+    Column(
+        "kernel_identity", "hash of kernel sources and build options", lambda c: c.info.kernel.identity, of_point=True
+    ),
     Column(
         "relative_error",
         "largest error that the correctness gate found, relative to the reference; empty: the plan never passed it",

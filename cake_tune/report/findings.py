@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cake_tune.errors import UndecidedError
-from cake_tune.fit.certificate import table_plans
 from cake_tune.fit.collect import collect
 from cake_tune.fit.crossover import Crossover, crossovers
 from cake_tune.fit.kept import Kept, kept_for_noise
@@ -18,7 +17,8 @@ from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.shape import Plan, Shape
 from cake_tune.planner.table import PlannerTable, load_table
 from cake_tune.report.moved import Moved, moved_constants
-from cake_tune.report.policies import Policy, best_fixed, policy_of
+from cake_tune.report.policies import Policy, best_fixed, policy_of, table_policy
+from cake_tune.report.rivals import Rival, note_rivals
 
 
 class Failure(NamedTuple):
@@ -46,6 +46,7 @@ class Findings:
     crossovers: list[Crossover] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    rivals: dict[str, Rival] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
     row_statuses: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -125,10 +126,9 @@ def _watched(
 
 def _judge(findings: Findings, samples: Samples, table_name: str) -> None:
     """Everything that follows from the samples and the table."""
-    points = range(len(samples))
-    held = [(point, findings.incumbents.get(samples.key(point))) for point in points]
+    held = [(point, findings.incumbents.get(samples.key(point))) for point in range(len(samples))]
     policies = [
-        policy_of(table_name, samples, table_plans(samples, findings.table, points)) if findings.table else None,
+        table_policy(table_name, samples, findings.table) if findings.table else None,
         policy_of("plans in force before", samples, [(point, plan) for point, plan in held if plan is not None]),
         best_fixed(samples),
     ]
@@ -146,6 +146,7 @@ def _note(findings: Findings, record: PointRecord) -> None:
         findings.incumbents[key] = record.incumbent
     if record.status not in USABLE and not any(row.status not in USABLE for row in record.rows):
         findings.failures.append(Failure(record.status, shape, None, record.error or ""))
+    note_rivals(findings.rivals, record)
     for row in record.rows:
         findings.row_statuses[row.status] += 1
         if row.status not in USABLE:

@@ -15,7 +15,7 @@ from cake_tune.report.words import (
     sure_words,
     tokens_words,
 )
-from cake_tune.sweep.words import shape_text
+from cake_tune.sweep.words import search_words, shape_text
 
 MOST_ROWS = 20
 """Rows of the lists of failures, per status, and of kept plans; measurements.csv holds them all."""
@@ -35,7 +35,7 @@ def render(findings: Findings, plots: list[Drawn]) -> str:
     )
     environment.filters.update(
         cell=_cell, plan=_plan, shape=shape_text, percent=_percent, crossover=crossover_words, tokens=tokens_words,
-        sure=sure_words, measured=measured_words,
+        sure=sure_words, measured=measured_words, search=search_words,
     )  # fmt: skip
     by_status: dict[str, list[object]] = {}
     for failure in findings.failures:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from cake_tune._files import whole_file
 from cake_tune.journal.record import PointRecord
-from cake_tune.journal.run import RunInfo
+from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.report.columns import COLUMNS, Cell, Value
+
+_OF_PLAN = [(place, column.value) for place, column in enumerate(COLUMNS) if not column.of_point]
 
 
 class Measurements:
@@ -25,9 +27,15 @@ class Measurements:
         best_us = min(times, default=None)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
+        shared: list[str] | None = None
         for row in sorted(record.rows, key=lambda row: row.plan):
             cell = Cell(self._info, record, row, best_us)
-            writer.writerow([_text(column.value(cell)) for column in COLUMNS])
+            if shared is None:
+                shared = [_text(column.value(cell)) if column.of_point else "" for column in COLUMNS]
+            cells = shared.copy()
+            for place, value in _OF_PLAN:
+                cells[place] = _text(value(cell))
+            writer.writerow(cells)
         self._blocks.append((order, text.getvalue()))
 
     def write(self, path: Path) -> None:
@@ -37,10 +45,20 @@ class Measurements:
             file.writelines(block for _, block in sorted(self._blocks))
 
 
+def write_measurements(run: RunDirectory) -> None:
+    """Write the ``measurements.csv`` of ``run`` from its journal."""
+    measurements = Measurements(run.read_info())
+    for record in run.read_records():
+        measurements.add(record)
+    measurements.write(run.measurements)
+
+
 def _text(value: Value) -> str:
     """Numbers to six significant digits, truth as true and false, nothing as an empty field."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cake_tune.fit.overrides import verdict
+from cake_tune.fit.answers import Verdicts, answers_of, table_answers, verdicts
 from cake_tune.fit.regret import summarise
 from cake_tune.fit.samples import Samples
 from cake_tune.planner.shape import Plan
-from cake_tune.planner.table import Regret
+from cake_tune.planner.table import PlannerTable, Regret
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,20 @@ class Policy:
 
 def policy_of(name: str, samples: Samples, plans: Iterable[tuple[int, Plan]]) -> Policy | None:
     """The policy that uses these plans at these points; None without any."""
-    verdicts = [verdict(samples, point, plan) for point, plan in plans]
-    if not verdicts:
+    held = list(plans)
+    if not held:
         return None
-    return Policy(name, tuple(each.regret for each in verdicts), sum(not each.timed for each in verdicts))
+    points = np.array([point for point, _ in held], dtype=np.int64)
+    return _judged(name, verdicts(samples, answers_of(samples, [plan for _, plan in held]), points))
+
+
+def table_policy(name: str, samples: Samples, table: PlannerTable) -> Policy:
+    """The policy that asks ``table``, the measured device's; where one kernel alone was raced, for that kernel."""
+    return _judged(name, verdicts(samples, table_answers(samples, table, alone=True)))
+
+
+def _judged(name: str, found: Verdicts) -> Policy:
+    return Policy(name, tuple(found.regret.tolist()), int((~found.timed).sum()))
 
 
 def best_fixed(samples: Samples) -> Policy | None:

@@ -16,7 +16,7 @@ from cake_tune.report.words import (
     policy_words,
     regret_words,
 )
-from cake_tune.sweep.words import counted
+from cake_tune.sweep.words import counted, search_words
 
 MOST_LINES = 24
 """Groups listed before the rest is left to report.md."""
@@ -43,6 +43,8 @@ def summary_lines(findings: Findings) -> Iterator[str]:
         yield from _crossover_lines(findings)
         yield from _split_lines(findings.samples)
         yield f"points with times: {measured_words(findings.samples)}"
+    if findings.info.search:
+        yield search_words(findings.info.search)
     if findings.table is not None:
         yield from _table_lines(findings, findings.table)
     for policy in findings.policies:
@@ -50,9 +52,11 @@ def summary_lines(findings: Findings) -> Iterator[str]:
     if findings.table is not None and findings.table.certificate is not None:
         held_out = findings.table.certificate.held_out
         if held_out is not None:
-            yield f"regret, rules on held-out shapes: {regret_words(held_out)}"
+            yield f"regret on shapes held out of the fit: {regret_words(held_out)}"
     if findings.kept and findings.samples is not None:
         yield f"kept for noise: {kept_words(findings.kept, findings.samples)}"
+    for rival in findings.rivals.values():
+        yield f"rival, in no table: {rival.words}"
     if findings.failures:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(_failed(findings).items()))
         yield f"without a usable time: {counts}"

@@ -1,10 +1,16 @@
 """Write a run's report: measurements.csv, plots and report.md."""
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 from cake_tune._files import whole_file
 from cake_tune.journal.run import RunDirectory
 from cake_tune.report.findings import Findings, read_run
 from cake_tune.report.markdown import render
-from cake_tune.report.measurements import Measurements
+from cake_tune.report.measurements import Measurements, write_measurements
+
+LARGE = 64 * 2**20
+"""Bytes from which a journal is read twice, by two processes at once."""
 
 
 def write_report(run: RunDirectory) -> Findings:
@@ -13,9 +19,16 @@ def write_report(run: RunDirectory) -> Findings:
     Returns what it found, for ``summary``. Works on an unfinished journal and on one without a usable row, and says so.
     Raises ``JournalError`` when the directory is no run, ``TableError`` when its table is broken.
     """
-    measurements = Measurements(run.read_info())
-    findings = read_run(run, measurements.add)
-    measurements.write(run.measurements)
+    if run.journal.exists() and run.journal.stat().st_size >= LARGE:
+        # On another core: a third of the work on a long journal is to write its rows out.
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            written = pool.submit(write_measurements, run)
+            findings = read_run(run)
+            written.result()
+    else:
+        measurements = Measurements(run.read_info())
+        findings = read_run(run, measurements.add)
+        measurements.write(run.measurements)
     # Imported here: matplotlib takes half a second, which a summary need not pay.
     from cake_tune.report.plots import draw_all
 

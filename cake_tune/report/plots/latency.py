@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from math import ceil
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,12 +12,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from cake_tune.fit.crossover import Crossover
-from cake_tune.fit.samples import Samples
+from cake_tune.fit.samples import Floats, Samples
+from cake_tune.planner.shape import Kernel
 from cake_tune.report.drawn import Drawn
 from cake_tune.report.findings import Findings
 from cake_tune.report.plots import style
 
 _COLUMNS = 3
+_MOST_PANELS = 9
 _OTHERS, _CROSSING, _BRACKET = "every other plan", "crossover", "either may be faster (95 %)"
 Group = tuple[tuple[int, int, int], range]
 
@@ -24,9 +27,9 @@ Group = tuple[tuple[int, int, int], range]
 def draw_latencies(findings: Findings, samples: Samples, directory: Path) -> Iterator[Drawn]:
     """One figure per head count, one panel per (topk, extra_topk)."""
     crossings = {(each.num_heads, each.topk, each.extra_topk): each for each in findings.crossovers}
+    best = {kernel: samples.best(kernel)[1] for kernel in get_args(Kernel)}
     for num_heads, found in groupby(samples.groups(), key=lambda group: group[0][0]):
-        groups = list(found)
-        yield _figure(findings, samples, num_heads, groups, crossings, directory)
+        yield _figure(findings, samples, num_heads, list(found), crossings, best, directory)
 
 
 def _figure(
@@ -35,15 +38,17 @@ def _figure(
     num_heads: int,
     groups: list[Group],
     crossings: dict[tuple[int, int, int], Crossover],
+    best: dict[Kernel, Floats],
     directory: Path,
 ) -> Drawn:
+    every, groups = len(groups), style.evenly(groups, _MOST_PANELS)
     columns = min(_COLUMNS, len(groups))
     rows = ceil(len(groups) / columns)
     with style.figure(max(6.4, 4.2 * columns), 1.3 + 3.3 * rows) as drawn:
         panels = drawn.subplots(rows, columns, squeeze=False).flatten()
         shown: set[str] = set()
         for axes, (group, points) in zip(panels, groups, strict=False):
-            shown |= _panel(axes, samples, points, crossings.get(group))
+            shown |= _panel(axes, samples, points, crossings.get(group), best)
             axes.set_title(f"topk {group[1]}" + (f" + {group[2]} extra" if group[2] else ""), loc="left")
         for axes in panels[len(groups) :]:
             axes.set_visible(False)
@@ -51,10 +56,13 @@ def _figure(
         drawn.legend(handles=_legend(shown), loc="outside lower center", ncols=5 if columns == _COLUMNS else 3)
         path = style.save(drawn, directory / f"latency-h{num_heads}.png")
     crossed = ", with the crossovers" if any(group in crossings for group, _ in groups) else ""
-    return Drawn(path, f"Time per call over num_tokens, {num_heads} heads{crossed}")
+    some = style.some_words(len(groups), every)
+    return Drawn(path, f"Time per call over num_tokens, {num_heads} heads{crossed}{some}")
 
 
-def _panel(axes: Axes, samples: Samples, points: range, crossing: Crossover | None) -> set[str]:
+def _panel(
+    axes: Axes, samples: Samples, points: range, crossing: Crossover | None, best: dict[Kernel, Floats]
+) -> set[str]:
     """Draw one group; returns the labels of what was drawn."""
     tokens = samples.num_tokens[points.start : points.stop]
     lines: dict[tuple[str, int, int], list[tuple[int, float]]] = {}
@@ -67,11 +75,12 @@ def _panel(axes: Axes, samples: Samples, points: range, crossing: Crossover | No
     for line in lines.values():
         axes.plot(*zip(*line, strict=True), color=style.OTHER, linewidth=0.7, marker=".", markersize=2, zorder=1)
     shown = set()
-    for kernel, colour, marker, dash in (
+    drawn: tuple[tuple[Kernel, str, str, str], ...] = (
         ("decode", style.DECODE, "o", "-"),
         ("prefill", style.PREFILL, "s", "--"),
-    ):
-        times = np.exp(samples.best(kernel)[1][points.start : points.stop])  # type: ignore[arg-type]
+    )
+    for kernel, colour, marker, dash in drawn:
+        times = np.exp(best[kernel][points.start : points.stop])
         held = np.isfinite(times)
         if not held.any():
             continue

@@ -16,6 +16,9 @@ from cake_tune.report.findings import Findings
 from cake_tune.report.plots import style
 
 _COLOURS = "cividis"
+_MOST_LINES = 16
+_MOST_COLUMNS = 24
+"""Lines and columns of cells that can be read."""
 
 
 def draw_splits(findings: Findings, samples: Samples, directory: Path) -> Iterator[Drawn]:
@@ -34,7 +37,9 @@ def _figure(
     groups: list[tuple[tuple[int, int, int], range]],
     directory: Path,
 ) -> Drawn:
-    tokens = sorted({int(samples.num_tokens[point]) for _, points in groups for point in points})
+    every, groups = len(groups), style.evenly(groups, _MOST_LINES)
+    listed = sorted({int(samples.num_tokens[point]) for _, points in groups for point in points})
+    tokens = style.evenly(listed, _MOST_COLUMNS)
     width, height = max(6.4, 2.6 + 0.62 * len(tokens)), 2.1 + 0.55 * len(groups)
     with style.figure(width, height) as drawn:
         axes = drawn.subplots()
@@ -59,7 +64,8 @@ def _figure(
             mark = Line2D([], [], marker="s", color=style.PREFILL, markersize=5, ls="", label=label)
             drawn.legend(handles=[mark], loc="outside lower center")
         path = style.save(drawn, directory / f"splits-h{num_heads}.png")
-    return Drawn(path, f"Best splits of decode over num_tokens and topk, {num_heads} heads")
+    some = style.some_words(len(groups), every)
+    return Drawn(path, f"Best splits of decode over num_tokens and topk, {num_heads} heads{some}")
 
 
 def _cells(
@@ -72,11 +78,13 @@ def _cells(
     best, decode_times = samples.best("decode")
     _, prefill_times = samples.best("prefill")
     splits = np.full((len(groups), len(tokens)), np.nan)
+    columns = {count: column for column, count in enumerate(tokens)}
     for line, (_, points) in enumerate(groups):
         for point in points:
-            if best[point] < 0:
+            column = columns.get(int(samples.num_tokens[point]))
+            if best[point] < 0 or column is None:
                 continue
-            column, plan = tokens.index(int(samples.num_tokens[point])), samples.plans[samples.plan[best[point]]]
+            plan = samples.plans[samples.plan[best[point]]]
             splits[line, column] = plan.num_splits
             colour = "white" if plan.num_splits < 4 else "black"
             axes.text(column, line, str(plan.num_splits), ha="center", va="center", fontsize=10, color=colour)

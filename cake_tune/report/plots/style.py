@@ -1,9 +1,9 @@
 """How every plot looks: colours that colour-blind readers tell apart, plain tick labels, the device in the title."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -13,6 +13,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from cake_tune._files import whole_file
 from cake_tune.report.findings import Findings
+
+T = TypeVar("T")
 
 # From Okabe and Ito's palette.
 DECODE, PREFILL, CROSSING, OTHER = "#0072B2", "#D55E00", "#009E73", "#B0B0B0"
@@ -52,6 +54,18 @@ def save(drawn: Figure, path: Path) -> Path:
     with whole_file(path, binary=True) as file:
         drawn.savefig(file, format="png", dpi=130, metadata={"Software": None})
     return path
+
+
+def evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most ``most`` (two or more) of ``items``, the first and the last among them, evenly."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+def some_words(drawn: int, every: int) -> str:
+    """What a caption adds where only some of the (topk, extra_topk) are drawn."""
+    return f"; {drawn} of {every} (topk, extra_topk), evenly" if drawn < every else ""
 
 
 def token_axis(axes: Axes, tokens: Iterable[int]) -> None:

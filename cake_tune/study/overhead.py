@@ -1,0 +1,54 @@
+"""How much of a sweep's wall time the GPU did not work: from the accounts in its records."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cake_tune.journal.record import PointRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Sums over ``records`` records, in seconds; None where a record lacks the account.
+
+    ``wall``: the time of all points, with what lies between them where ``between`` is true (start of workers, the A/A
+    run of the tie band, waiting). ``gpu``: the time that the GPU worked. ``sampling``: the wall time inside samples and
+    correctness checks, in which the GPU works most of the time.
+    """
+
+    records: int
+    wall: float
+    between: bool
+    gpu: float | None
+    sampling: float | None
+
+    @property
+    def share(self) -> float | None:
+        """Wall time outside GPU work over wall time; None where the GPU's was not recorded."""
+        return None if self.gpu is None or not self.wall else 1 - self.gpu / self.wall
+
+    @property
+    def outside_sampling(self) -> float | None:
+        """Wall time outside samples and checks over wall time: at most as large as ``share``."""
+        return None if self.sampling is None or not self.wall else 1 - self.sampling / self.wall
+
+
+def overhead_of(records: Iterable[PointRecord]) -> Overhead:
+    """The accounts of ``records``, audits on a second GPU included: they took time as well."""
+    held = list(records)
+    between = bool(held) and all("slot_seconds" in record.audit for record in held)
+    wall = [record.audit["slot_seconds"] if between else record.seconds for record in held]
+    return Overhead(
+        records=len(held),
+        wall=sum(wall),
+        between=between,
+        gpu=_sum(held, "gpu_seconds"),
+        sampling=_sum(held, "sample_seconds", "check_seconds"),
+    )
+
+
+def _sum(records: list[PointRecord], *names: str) -> float | None:
+    """The sum of the accounts ``names``; None if a record that was raced has none of them."""
+    raced = [record for record in records if record.best is not None]
+    if not raced or not all(name in record.audit for record in raced for name in names):
+        return None
+    return sum(record.audit.get(name, 0.0) for record in records for name in names)

@@ -1,0 +1,123 @@
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cake_tune.errors import JournalError, UndecidedError
+from cake_tune.journal.journal import Journal
+from cake_tune.journal.run import RunDirectory
+from cake_tune.planner.table import load_table, save_table
+from cake_tune.study.compare import compare_runs
+
+DATA = Path(__file__).parent.parent / "data" / "study"
+A = RunDirectory(DATA / "a")
+FIRST = min(A.read_records(), key=lambda record: record.shape)
+
+
+def one(record, row) -> bool:
+    """Whether it is the choice at the first shape."""
+    return record.key == FIRST.key and row.plan == record.best
+
+
+def scaled(path: Path, factor) -> RunDirectory:
+    """Run ``a`` again, every time of a row ``factor(record, row)`` times as long."""
+    run = RunDirectory(path)
+    run.write_info(A.read_info())
+    shutil.copy(A.in_force, run.in_force)
+    shutil.copy(A.table, run.table)
+
+    def longer(record, row):
+        by = factor(record, row)
+        visits, confirm = (
+            tuple(None if time is None else time * by for time in each) for each in (row.visits, row.confirm)
+        )
+        return replace(row, median_us=row.median_us * by, visits=visits, confirm=confirm)
+
+    with Journal(run.journal) as journal:
+        for record in A.read_records():
+            rows = tuple(longer(record, row) for row in record.rows)
+            journal.append(replace(record, rows=rows))
+    return run
+
+
+def test_a_run_is_no_regression_of_itself():
+    found = compare_runs(A, A)
+    assert not found.regressions
+    assert found.drift == 1.0
+    assert found.slower == ()
+    assert found.agreement.flips == 0
+
+
+def test_a_plan_that_became_slower_is_found_with_what_is_sure_of_it(tmp_path):
+    slow = scaled(tmp_path / "slow", lambda record, row: 1.2 if one(record, row) else 1.0)
+    (found,) = compare_runs(A, slow).slower
+    assert (found.shape, found.plan) == (FIRST.shape, FIRST.best)
+    assert found.slowdown == pytest.approx(0.2)
+    assert 0.01 < found.sure < 0.2
+
+
+def test_a_slowdown_within_the_margin_or_the_noise_is_none(tmp_path):
+    slow = scaled(tmp_path / "slow", lambda record, row: 1.004)
+    assert not compare_runs(A, slow).regressions
+    assert compare_runs(A, slow).drift == pytest.approx(1.004)
+    worse = scaled(tmp_path / "worse", lambda record, row: 1.2)
+    assert compare_runs(A, worse).all_slower
+    assert not compare_runs(A, worse, margin=0.25).regressions
+
+
+def test_faster_is_no_regression(tmp_path):
+    found = compare_runs(A, scaled(tmp_path / "fast", lambda record, row: 0.8))
+    assert not found.regressions
+    assert found.drift == pytest.approx(0.8)
+
+
+def test_a_table_that_chooses_worse_is_a_regression_though_no_plan_is_slower(tmp_path):
+    other = scaled(tmp_path / "other", lambda record, row: 1.0)
+    table = load_table(A.table)
+    save_table(replace(load_table(A.in_force), device=table.device, kernel=table.kernel), other.table)
+    found = compare_runs(A, other)
+    assert found.slower == ()
+    assert found.table_worse
+    assert found.regressions == ["the table chooses worse"]
+    assert found.regret_after.mean > found.regret_before.mean + 0.01
+
+
+def test_other_kernels_are_compared_when_asked_for(tmp_path):
+    other = scaled(tmp_path / "other", lambda record, row: 1.0)
+    info = other.read_info()
+    changed = replace(info, kernel=replace(info.kernel, identity="next"))
+    other.journal.unlink()
+    with Journal(other.journal) as journal:
+        for record in A.read_records():
+            journal.append(replace(record, key=record.key.replace(info.origin, changed.origin)))
+    other.write_info(changed)
+    with pytest.raises(JournalError, match="kernel identity"):
+        compare_runs(A, other)
+    assert not compare_runs(A, other, any_kernel=True).regressions
+
+
+def test_runs_without_a_shape_in_common_are_not_compared(tmp_path):
+    other = RunDirectory(tmp_path / "other")
+    other.write_info(A.read_info())
+    shutil.copy(A.in_force, other.in_force)
+    with Journal(other.journal) as journal:
+        for record in RunDirectory(DATA / "c").read_records():
+            if record.shape.topk == 384:
+                journal.append(record)
+    with pytest.raises(UndecidedError, match="at one shape"):
+        compare_runs(A, other)
+
+
+def test_what_drifts_between_occasions_is_no_regression_of_single_plans(tmp_path):
+    """Every point is somewhat slower or faster, as on another day; one plan of them all is 30 % slower."""
+    drifting = [0.96, 1.03, 0.99, 1.04, 1.0, 0.97, 1.02, 0.98]
+    numbers = {record.key: number for number, record in enumerate(A.read_records())}
+
+    def day(record, row):
+        return drifting[numbers[record.key] % len(drifting)]
+
+    assert not compare_runs(A, scaled(tmp_path / "day", day)).regressions
+    changed = scaled(tmp_path / "changed", lambda record, row: (1.3 if one(record, row) else 1.0) * day(record, row))
+    (found,) = compare_runs(A, changed).slower
+    assert (found.shape, found.plan) == (FIRST.shape, FIRST.best)
