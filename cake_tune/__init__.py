@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from cake_tune.mla import (
         cake_sparse_mla_sm120_dsv4_nvfp4_decode,
         cake_sparse_mla_sm120_dsv4_nvfp4_prefill,
+        decode,
         dequantize_sparse_mla_cache,
         nvfp4_quantize_append_sparse_mla_cache,
         nvfp4_quantize_pack_sparse_mla_cache,
+        prefill,
     )
     from cake_tune.planner import (
         Decision,
@@ -60,10 +62,12 @@ __all__ = [
     "cake_sparse_mla_sm120_dsv4_nvfp4_select_kernel",
     "cake_sparse_mla_sm120_dsv4_nvfp4_supported_heads",
     "decide",
+    "decode",
     "dequantize_sparse_mla_cache",
     "load_table",
     "nvfp4_quantize_append_sparse_mla_cache",
     "nvfp4_quantize_pack_sparse_mla_cache",
+    "prefill",
     "save_table",
     "supported_sparse_mla_sm120_configs",
     "table_for",

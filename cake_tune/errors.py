@@ -21,8 +21,16 @@ class ContractError(UsageError):
     """Input of the op or of a planner that breaks the contract (a ``ValueError``, as in FlashInfer)."""
 
 
+class RegimeError(ContractError):
+    """Inputs that would not show the memory regime asked for: their times would carry a false label."""
+
+
 class SpecError(UsageError):
     """A sweep spec that does not validate; the message holds every problem, each with file:line:column."""
+
+
+class CardError(SpecError):
+    """A model card that does not validate; the message holds every problem, each with file:line:column."""
 
 
 class TableError(UsageError):

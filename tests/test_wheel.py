@@ -21,14 +21,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_wheel_holds_tables_schema_specs_and_kernels(wheel: Path) -> None:
+def test_wheel_holds_tables_schema_specs_cards_and_kernels(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tables = {f"cake_tune/planner/tables/{path.name}" for path in (ROOT / "cake_tune/planner/tables").glob("*.json")}
     sweeps = {f"cake_tune/_sweeps/{path.name}" for path in (ROOT / "sweeps").iterdir()}
+    cards = {f"cake_tune/coverage/models/{path.name}" for path in (ROOT / "cake_tune/coverage/models").iterdir()}
     kernels = {f"cake_tune/_kernels/{path.name}" for path in (ROOT / "kernels").iterdir()}
     assert len(tables) >= 3
     assert sweeps >= {"cake_tune/_sweeps/schema.json", "cake_tune/_sweeps/cpu-quickstart.yaml"}
-    assert tables | sweeps | kernels <= names
+    templates = {f"cake_tune/export/templates/{path.name}" for path in (ROOT / "cake_tune/export/templates").iterdir()}
+    assert tables | sweeps | cards | templates | kernels <= names
     assert not [name for name in names if name.startswith(("tests/", "results/"))]
 
 

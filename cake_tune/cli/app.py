@@ -8,7 +8,22 @@ import sys
 
 import typer
 
-from cake_tune.cli import build, check, devices, emit, fit, plan, report, schema, sweep, verify
+from cake_tune.cli import (
+    build,
+    check,
+    compare,
+    coverage,
+    devices,
+    emit,
+    fit,
+    plan,
+    replay,
+    report,
+    schema,
+    study,
+    sweep,
+    verify,
+)
 from cake_tune.errors import CakeTuneError, InterruptedSweep, SpecError, UsageError
 
 app = typer.Typer(
@@ -20,8 +35,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (check, sweep, fit, emit, report, plan, schema, devices, verify, build):
+for module in (check, sweep, fit, emit, report, compare, replay, plan, coverage, schema, devices, verify, build):
     app.command()(getattr(module, module.__name__.rpartition(".")[2]))
+app.add_typer(study.study, name="study")
 
 
 def _version(value: bool) -> None:

@@ -10,8 +10,14 @@ def build(
         list[str] | None, typer.Option("--arch", "-a", help="sm_90a, sm_120a or sm_121a; repeatable. Default: all.")
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Compilers that run side by side.")] = 1,
+    flashinfer: Annotated[
+        bool, typer.Option("--flashinfer", help="Have FlashInfer compile its kernels for this machine's GPU instead.")
+    ] = False,
 ) -> None:
     """Compile every specialisation of the kernels into the program cache, and print what each takes; needs no GPU."""
+    if flashinfer:
+        _build_flashinfer()
+        return
     from cake_tune.cuda import build_kernels
     from cake_tune.cuda.manifest import load_manifest
 
@@ -29,3 +35,14 @@ def build(
                 built.ctas_per_sm,
             )
         )
+
+
+def _build_flashinfer() -> None:
+    """What the first sweep would otherwise wait for, minutes long."""
+    from cake_tune.backends import get_backend
+
+    device = get_backend("flashinfer").device()
+    from cake_tune.backends.flashinfer_launcher import compile_all
+
+    for part in compile_all("cuda"):
+        typer.echo(f"{device.name}: {part}")

@@ -9,7 +9,22 @@ import pytest
 from commands import cake_tune
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("build", "check", "devices", "emit", "fit", "plan", "report", "schema", "sweep", "verify")
+COMMANDS = (
+    "build",
+    "check",
+    "compare",
+    "coverage",
+    "devices",
+    "emit",
+    "fit",
+    "plan",
+    "replay",
+    "report",
+    "schema",
+    "study",
+    "sweep",
+    "verify",
+)
 
 
 def test_help_lists_every_command():

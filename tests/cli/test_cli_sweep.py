@@ -190,3 +190,59 @@ def test_a_run_that_may_not_be_written_is_one_message_and_exit_2(tmp_path):
         run.chmod(0o755)
     assert done.returncode == 2
     assert "Permission denied" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_several_devices_and_what_they_were_asked_with_comes_back_in_the_command_that_resumes(tmp_path):
+    spec = write_spec(tmp_path / "specs", tokens="{from: 1, to: 300}")
+    code, _, err = interrupted(spec, "--gpus", "2", cwd=tmp_path, after=10)
+    assert code == 130
+    assert err.endswith(f"sweep {spec} --gpus 2\n")
+    command = err.splitlines()[-1].partition("; resume with: ")[2]
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    records = list(read_journal(journal_of(tmp_path / "results")))
+    assert len([record for record in records if record.counts]) == 300
+    assert {record.gpu for record in records} == {"simulated-0", "simulated-1"}
+
+
+def test_devices_that_are_not_there_are_one_message_and_exit_2(tmp_path):
+    done = cake_tune("sweep", write_spec(tmp_path / "specs"), "--gpus", "all", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: --gpus: expected from 1 to 64 simulated devices, got all\n"
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_a_a_run_says_how_many_differ_and_leaves_the_run_alone(tmp_path):
+    spec = write_spec(tmp_path / "specs", tokens="{from: 1, to: 30}")
+    done = cake_tune("sweep", spec, "--aa", "10", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (journal,) = (tmp_path / "results").glob("*/small/aa/journal.jsonl")
+    records = list(read_journal(journal))
+    assert len(records) == 10 and all(record.twins for record in records)
+    differ = sum(record.status == "ok" for record in records)
+    assert done.stdout.splitlines()[-1] == f"{differ} of 10 A/A points show a difference"
+    assert not list((tmp_path / "results").glob("*/small/journal.jsonl"))
+    assert cake_tune("sweep", spec, "--aa", "10", "--json", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--fresh", "--emit", "--retry-failed"])
+def test_an_a_a_run_takes_no_options_of_the_sweep(tmp_path, option):
+    done = cake_tune("sweep", write_spec(tmp_path / "specs"), "--aa", "2", option, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --aa: expected without --fresh, --retry-failed and --emit")
+
+
+def test_more_a_a_points_than_points_are_refused(tmp_path):
+    done = cake_tune("sweep", write_spec(tmp_path / "specs"), "--aa", "4", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: expected from 1 to 3 points of small, got 4\n")
+
+
+def test_a_refined_sweep_measures_more_than_its_spec_lists(tmp_path):
+    spec = write_spec(tmp_path / "specs", tokens="[1, 4, 16, 64]", search="{refine: true}")
+    text = (tmp_path / spec).read_text().replace("num_heads: 16, topk: 128", "num_heads: 64, topk: 512")
+    (tmp_path / spec).write_text(text)
+    done = cake_tune("sweep", spec, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    tokens = {record.shape.num_tokens for record in read_journal(journal_of(tmp_path / "results"))}
+    assert tokens > {1, 4, 16, 64}
+    assert f"{len(tokens)} of {len(tokens)} points" in done.stdout
