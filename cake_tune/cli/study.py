@@ -70,7 +70,7 @@ def fit(
 ) -> None:
     """Fits, adaptive search and the race on simulated devices, judged by their true times; needs no GPU.
 
-    Writes report.md, CSV files and plots; the same devices give the same bytes. 200 devices take about 15 minutes.
+    Writes report.md, CSV files and plots; the same devices give the same bytes. 200 devices take 25 minutes and more.
     """
     import sys
 

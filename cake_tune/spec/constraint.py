@@ -201,7 +201,8 @@ class _Parser:
 
         def contains(names: Names) -> bool:
             wanted = first.value(names)
-            return any(wanted == value(names) for value in values) != negated
+            # All of them, as Python does: a division by zero behind a match is one all the same.
+            return (wanted in [value(names) for value in values]) != negated
 
         return _Term("truth", contains, first.offset)
 

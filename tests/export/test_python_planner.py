@@ -216,7 +216,7 @@ def test_the_modules_of_shipped_and_measured_tables_are_clean_short_and_typed(tm
         assert lint(source) == "", path
         code = source[source.index("CHUNK =") :].splitlines()
         modelled = table.outside is not None and table.outside.cost_model is not None
-        assert len(code) < (400 if modelled else 230) + len(table.exceptions) + len(table.measured), path
+        assert len(code) < (450 if modelled else 230) + len(table.exceptions) + len(table.measured), path
         (tmp_path / f"{path.parent.name}_{path.stem}.py".replace("-", "_")).write_text(source)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -33,6 +33,25 @@ def test_a_plan_that_failed_in_one_variant_has_no_time():
     assert np.isnan(samples.log_time).tolist() == [False, True]
 
 
+def test_records_of_one_shape_with_other_plans_are_one_variant():
+    every = record_of(SHAPE, [(ONE, 10.0), (TWO, 20.0), (PREFILL, 30.0)])
+    few = replace(record_of(SHAPE, [(ONE, 11.0), (TWO, 19.0)]), key="few")
+    for records in ([every, few], [few, every]):
+        samples = collect(records)
+        assert samples.variants.tolist() == [1]
+        assert np.exp(samples.log_time).tolist() == pytest.approx([10.0, 20.0, 30.0])
+    other = replace(record_of(SHAPE, [(PREFILL, 30.0)]), key="other")
+    assert np.exp(collect([few, other]).log_time).tolist() == pytest.approx([11.0, 19.0, 30.0])
+
+
+def test_a_plan_that_some_variants_did_not_race_is_compared_with_what_all_did():
+    sink = replace(SHAPE, sink=True)
+    records = [record_of(SHAPE, [(ONE, 10.0), (TWO, 5.0)]), record_of(sink, [(ONE, 40.0)])]
+    assert np.exp(collect(records).log_time).tolist() == pytest.approx([20.0, 10.0])
+    apart = [record_of(SHAPE, [(ONE, 10.0)]), record_of(sink, [(TWO, 40.0), (PREFILL, 80.0)])]
+    assert np.exp(collect(apart).log_time).tolist() == pytest.approx([20.0, 20.0, 40.0])
+
+
 def test_a_variant_without_any_time_says_nothing():
     dead = PointRecord("dead", replace(SHAPE, sink=True), "timeout", rows=(PlanRow(ONE, "timeout"),))
     samples = collect([record_of(SHAPE, [(ONE, 10.0)]), dead])

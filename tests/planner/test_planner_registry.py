@@ -26,7 +26,7 @@ from cake_tune.planner.shape import Device
 from cake_tune.planner.table import Provenance, save_table
 
 PRO_6000 = Device("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "sm_120a", 188)
-H200 = Device("NVIDIA H200", "sm_90a", 132)
+H800 = Device("NVIDIA H800", "sm_90a", 130)
 CPU = Device("some CPU", "cpu", 2)
 SIMULATED = Device("simulated RTX 5090", "simulated", 170)
 
@@ -44,7 +44,7 @@ def test_without_a_device_the_shipped_rtx_pro_6000_answers(shipped):
 
 
 @pytest.mark.parametrize(
-    ("num_sms", "nearest"), [(1, 48), (48, 48), (109, 48), (110, 170), (132, 170), (179, 170), (180, 188), (999, 188)]
+    ("num_sms", "nearest"), [(1, 48), (48, 48), (109, 48), (110, 170), (130, 170), (179, 170), (180, 188), (999, 188)]
 )
 def test_num_sms_alone_finds_the_nearest_published_rules(shipped, num_sms, nearest):
     assert table_for(num_sms=num_sms) == (shipped[nearest], num_sms in shipped)
@@ -63,20 +63,20 @@ def test_a_device_finds_its_own_by_name_then_by_arch_and_num_sms(shipped, table_
 
 
 def test_an_unknown_gpu_gets_the_nearest_published_rules_not_another_gpus_measurements(shipped, table_of):
-    install_table(table_of(replace(H200, num_sms=169)))
+    install_table(table_of(replace(H800, num_sms=169)))
     assert table_for(Device("NVIDIA RTX 5080", "sm_120a", 84)) == (shipped[48], False)
     assert table_for(Device("NVIDIA X", "sm_120a", 168)) == (shipped[170], False)
 
 
 def test_another_arch_with_the_same_num_sms_is_not_the_devices_own(shipped):
-    assert table_for(replace(H200, num_sms=188)) == (shipped[188], False)
+    assert table_for(replace(H800, num_sms=188)) == (shipped[188], False)
 
 
 def test_a_partition_of_a_gpu_extrapolates_from_the_whole_one(table_of):
-    install_table(table_of(H200))
-    table, own = table_for(replace(H200, num_sms=60))
-    assert (table.device, own) == (H200, False)
-    assert table_for(H200, num_sms=60) == (table, False)
+    install_table(table_of(H800))
+    table, own = table_for(replace(H800, num_sms=60))
+    assert (table.device, own) == (H800, False)
+    assert table_for(H800, num_sms=60) == (table, False)
 
 
 def test_installed_comes_before_shipped_and_measured_before_published(shipped, table_of):
@@ -90,15 +90,15 @@ def test_installed_comes_before_shipped_and_measured_before_published(shipped, t
 
 
 def test_installing_again_replaces_the_devices_table(table_of):
-    first, second = (table_of(H200, source=source) for source in ("first", "second"))
+    first, second = (table_of(H800, source=source) for source in ("first", "second"))
     assert install_table(first) == install_table(second)
-    assert table_for(H200) == (second, True)
+    assert table_for(H800) == (second, True)
     assert installed_tables() == (second,)
 
 
 def test_tables_are_installed_in_the_users_data_directory(tmp_path, table_of):
-    path = install_table(table_of(replace(H200, name="NVIDIA H200 / NVL")))
-    assert path == user_tables_dir() / "nvidia-h200-nvl-sm_90a-132.json"
+    path = install_table(table_of(replace(H800, name="NVIDIA H800 / NVL")))
+    assert path == user_tables_dir() / "nvidia-h800-nvl-sm_90a-130.json"
     assert tmp_path in path.parents
 
 
@@ -106,18 +106,18 @@ def test_a_place_where_nothing_can_be_installed_is_named(tmp_path, monkeypatch, 
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     with pytest.raises(TableError, match="cannot be made"):
-        install_table(table_of(H200))
+        install_table(table_of(H800))
 
 
 @pytest.mark.parametrize("text", ["{", '{"schema_version": 1}', "\udcff"])
 def test_an_installed_table_that_cannot_be_read_is_left_out_with_one_warning(caplog, shipped, table_of, text):
     good = install_table(table_of(PRO_6000))
-    broken = install_table(table_of(H200))
+    broken = install_table(table_of(H800))
     broken.write_text(text, errors="surrogateescape")
     for _ in range(2):
         forget_tables()
         assert table_for(PRO_6000) == (table_of(PRO_6000), True)
-        assert table_for(H200) == (shipped[170], False)
+        assert table_for(H800) == (shipped[170], False)
         assert table_for(num_sms=48) == (shipped[48], True)
         assert installed_tables() == (table_of(PRO_6000),)
     (warning,) = caplog.records
@@ -127,7 +127,7 @@ def test_an_installed_table_that_cannot_be_read_is_left_out_with_one_warning(cap
 
 
 def test_a_given_table_that_cannot_be_read_stays_an_error_however_it_is_given(monkeypatch, table_of):
-    path = install_table(table_of(H200))
+    path = install_table(table_of(H800))
     path.write_text("{")
     with pytest.raises(TableError, match="not JSON"):
         use_table(path)
@@ -145,12 +145,12 @@ def test_the_nearest_published_table_has_the_nearest_num_sms(shipped, num_sms):
 
 
 def test_the_device_in_use_is_asked_for_where_no_other_is_named(shipped, table_of):
-    own = table_of(H200)
+    own = table_of(H800)
     install_table(own)
     assert table_for() == (shipped[188], True)
-    with use_device(H200) as device:
-        assert device is H200
-        assert table_for() == table_for(num_sms=132) == (own, True)
+    with use_device(H800) as device:
+        assert device is H800
+        assert table_for() == table_for(num_sms=130) == (own, True)
         assert table_for(num_sms=170) == (shipped[170], True)
         assert table_for(PRO_6000) == (shipped[188], True)
         with use_device(CPU):
@@ -160,7 +160,7 @@ def test_the_device_in_use_is_asked_for_where_no_other_is_named(shipped, table_o
 
 
 def test_a_device_in_use_gets_its_own_table_though_another_has_as_many_sms(table_of):
-    mine, other = replace(H200, num_sms=48), Device("NVIDIA A", "sm_120a", 48)
+    mine, other = replace(H800, num_sms=48), Device("NVIDIA A", "sm_120a", 48)
     for device in (mine, other):
         install_table(table_of(device))
     for device in (mine, other):
@@ -168,11 +168,11 @@ def test_a_device_in_use_gets_its_own_table_though_another_has_as_many_sms(table
             assert table_for(num_sms=48) == (table_of(device), True)
 
 
-@pytest.mark.parametrize("device", [H200, Device("NVIDIA GB10", "sm_121a", 48)])
+@pytest.mark.parametrize("device", [H800, Device("NVIDIA GB10", "sm_121a", 48)])
 def test_a_given_cpu_table_refuses_a_gpu_in_use_whatever_num_sms_is_asked(table_of, device):
     cpu = replace(CPU, num_sms=48)
     with use_table(table_of(cpu)), use_device(device):
-        for question in ({}, {"num_sms": 48}, {"num_sms": 132}):
+        for question in ({}, {"num_sms": 48}, {"num_sms": 130}):
             with pytest.raises(TableError, match="no GPU, so it cannot answer for"):
                 table_for(**question)
         with pytest.raises(TableError, match="no GPU"):
@@ -180,36 +180,36 @@ def test_a_given_cpu_table_refuses_a_gpu_in_use_whatever_num_sms_is_asked(table_
         assert table_for(cpu) == (table_of(cpu), True)
     with use_table(table_of(cpu)), use_device(cpu):
         assert table_for() == table_for(num_sms=48) == (table_of(cpu), True)
-        with pytest.raises(TableError, match="cannot answer for 132 SMs"):
-            table_for(num_sms=132)
+        with pytest.raises(TableError, match="cannot answer for 130 SMs"):
+            table_for(num_sms=130)
 
 
 def test_planners_answer_from_the_table_of_the_device_in_use(table_of):
-    own = table_of(H200)
+    own = table_of(H800)
     install_table(replace(own, rules=replace(own.rules, decode_max_tokens=(DecodeLimit(num_tokens=None),))))
-    install_table(table_of(Device("NVIDIA A", "sm_120a", 132)))
-    question = {"num_tokens": 64, "num_heads": 64, "topk": 512, "num_sms": 132}
+    install_table(table_of(Device("NVIDIA A", "sm_120a", 130)))
+    question = {"num_tokens": 64, "num_heads": 64, "topk": 512, "num_sms": 130}
     assert select_kernel(**question) == "prefill"
-    with use_device(H200):
+    with use_device(H800):
         assert select_kernel(**question) == "decode"
     assert select_kernel(**question) == "prefill"
 
 
 def test_the_environment_stands_above_the_devices_own_and_use_table_above_it(tmp_path, monkeypatch, shipped, table_of):
     path = tmp_path / "given.json"
-    given_by_path = table_of(H200)
+    given_by_path = table_of(H800)
     save_table(given_by_path, path)
     monkeypatch.setenv(ENVIRONMENT, str(path))
     forget_tables()
     assert table_for(PRO_6000) == (given_by_path, False)
-    assert table_for(H200) == (given_by_path, True)
+    assert table_for(H800) == (given_by_path, True)
     assert table_for() == (given_by_path, True)
-    assert table_for(num_sms=132) == (given_by_path, True)
+    assert table_for(num_sms=130) == (given_by_path, True)
     assert table_for(num_sms=188) == (given_by_path, False)
     with use_table(shipped[48]) as used:
         assert used is shipped[48]
-        assert table_for(H200) == (shipped[48], False)
-    assert table_for(H200) == (given_by_path, True)
+        assert table_for(H800) == (shipped[48], False)
+    assert table_for(H800) == (given_by_path, True)
 
 
 def test_an_empty_environment_variable_gives_no_table(monkeypatch, shipped):
@@ -230,7 +230,7 @@ class Clock:
 def test_the_environment_and_its_file_are_looked_at_again_every_half_second(tmp_path, monkeypatch, shipped, table_of):
     path = tmp_path / "given.json"
     monkeypatch.setenv(ENVIRONMENT, str(path))
-    first, second = (table_of(H200, source=source) for source in ("first", "later"))
+    first, second = (table_of(H800, source=source) for source in ("first", "later"))
     clock = Clock(monkeypatch)
     save_table(first, path)
     assert table_for()[0] == first
@@ -290,7 +290,7 @@ def test_a_given_table_of_no_gpu_answers_its_kind_and_refuses_a_gpu(table_of, de
         assert table_for(replace(device, num_sms=4)) == (table, False)
         assert table_for() == (table, True)
         assert table_for(num_sms=device.num_sms) == (table, True)
-        for question in ({"device": H200}, {"device": replace(H200, num_sms=device.num_sms)}, {"num_sms": 188}):
+        for question in ({"device": H800}, {"device": replace(H800, num_sms=device.num_sms)}, {"num_sms": 188}):
             with pytest.raises(TableError, match=f"{device.name}.* no GPU, so it cannot answer for"):
                 table_for(**question)
 

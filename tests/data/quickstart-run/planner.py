@@ -304,11 +304,11 @@ def _us(
     head_blocks = -(-num_heads // cost.heads_per_cta)
     rows = num_tokens * head_blocks
     gather = GATHER_US * (1 + (head_blocks - 1) * REREAD) / head_blocks
-    us = LAUNCH_US
+    us, parts = LAUNCH_US, splits
     us += _row_by_row(cost, gather, rows, splits, chunks, most, num_sms)
-    if splits > 1:
-        steps = -(-splits // MERGE_BATCH)
-        written = MERGE_ROW_US * num_tokens * num_heads * splits
+    if parts > 1:
+        steps = -(-parts // MERGE_BATCH)
+        written = MERGE_ROW_US * num_tokens * num_heads * parts
         us += MERGE_US + MERGE_STEP_US * steps + written
     return us
 
