@@ -131,43 +131,74 @@ class _Point(NamedTuple):
     dates: tuple[str, str]
 
 
-def _combine(variants: list[_Variant]) -> _Point:
-    """One point of all the variants of a key; a plan that failed or was not raced in one of them has no time."""
-    if len(variants) == 1:
-        (only,) = variants
-        return _point(variants, list(only.plans), only.log_time, only.visits, only.confirm.astype(np.float32))
-    plans = sorted({plan for variant in variants for plan in variant.plans})
+def _combine(records: list[_Variant]) -> _Point:
+    """One point of all the records of a key: those of one shape make one variant, then the variants are averaged.
+
+    A plan that failed in any of them has no time.
+    """
+    if len(records) == 1:
+        (only,) = records
+        return _point(records, 1, list(only.plans), only.log_time, only.visits, only.confirm.astype(np.float32))
+    plans = sorted({plan for record in records for plan in record.plans})
     place = {plan: i for i, plan in enumerate(plans)}
-    times = np.full((len(variants), len(plans)), np.nan)
-    for i, variant in enumerate(variants):
-        times[i, [place[plan] for plan in variant.plans]] = variant.log_time
-    visits = np.concatenate([_spread_out(variant.visits, variant.plans, place) for variant in variants], axis=1)
-    confirm = np.concatenate([_spread_out(variant.confirm, variant.plans, place) for variant in variants], axis=1)
-    return _point(variants, plans, times.mean(axis=0), visits, confirm)
+    shapes = [list(found) for _, found in groupby(records, key=lambda record: record.order[0])]
+    times = np.stack([_of_one_shape(found, place) for found in shapes])
+    failed = {plan for each in records for plan, gone in zip(each.plans, np.isnan(each.log_time), strict=True) if gone}
+    times[:, [place[plan] for plan in failed]] = np.nan
+    visits = np.concatenate([_spread_out(record.visits, record.plans, place) for record in records], axis=1)
+    confirm = np.concatenate([_spread_out(record.confirm, record.plans, place) for record in records], axis=1)
+    return _point(records, len(shapes), plans, _average(times), visits, confirm)
+
+
+def _of_one_shape(records: list[_Variant], place: dict[Plan, int]) -> Floats:
+    """The log times of records that differ in their plans alone; of a plan in several, that among the most plans."""
+    times = np.full(len(place), np.nan)
+    for record in sorted(records, key=lambda record: len(record.plans)):
+        times[[place[plan] for plan in record.plans]] = record.log_time
+    return times
+
+
+def _average(times: Floats) -> Floats:
+    """The means over variants, given as [variants, plans] with NaN where one did not race a plan.
+
+    A plan that some lack is compared with what they all have, each with its own least of that, so that its time is what
+    it would be if the variants that lack it were like the others. Where they have nothing in common, with its least.
+    """
+    means = times.mean(axis=0)
+    timed = np.isfinite(times)
+    some = timed.any(axis=0) & np.isnan(means)
+    if some.any():
+        common = timed.all(axis=0)
+        least = np.where(timed & common if common.any() else timed, times, np.inf).min(axis=1)
+        says = np.isfinite(least)
+        relative = times[says][:, some] - least[says, None]
+        means[some] = np.nanmean(relative, axis=0) + least[says].mean()
+    return np.asarray(means)
 
 
 def _point(
-    variants: list[_Variant],
+    records: list[_Variant],
+    variants: int,
     plans: list[Plan],
     log_time: Floats,
     visits: NDArray[np.float32],
     confirm: NDArray[np.float32],
 ) -> _Point:
-    tie_band = float(np.log1p(max(variant.tie_band for variant in variants)))
+    tie_band = float(np.log1p(max(record.tie_band for record in records)))
     equal = np.zeros(len(plans), dtype=np.bool_)
     if not np.isnan(log_time).all():
         equal = log_time <= np.nanmin(log_time) + tie_band
-    bests = {variant.best for variant in variants}
+    bests = {record.best for record in records}
     best = bests.pop() if len(bests) == 1 else None
     chosen = np.array([plan == best for plan in plans], dtype=np.bool_) & ~np.isnan(log_time)
-    started = sorted(variant.started for variant in variants)
+    started = sorted(record.started for record in records)
     return _Point(
-        key=variants[0].key,
+        key=records[0].key,
         plans=plans,
         log_time=log_time,
         equal=equal,
         chosen=chosen,
-        variants=len(variants),
+        variants=variants,
         visits=visits,
         confirm=confirm,
         tie_band=tie_band,

@@ -37,7 +37,7 @@ class Samples:
     """``N`` measured shapes and their ``M`` plans; the plans of point ``i`` are rows ``start[i]`` to ``start[i+1]``.
 
     Page sizes and flags that the planners do not see are combined: a plan's ``log_time`` is the mean over the variants
-    of its key, and NaN unless every measured variant has a time for it. ``visits[i]`` and ``confirm[i]`` are point i's
+    of its key, and NaN where it failed in one. ``visits[i]`` and ``confirm[i]`` are point i's
     ``[plans, rounds]`` log times, NaN where a plan has no visit; one column is one round, so columns pair.
     Times are natural logarithms of microseconds.
     """

@@ -7,6 +7,7 @@ Then the table is fitted, which may go by something else, and has to stand the s
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +50,7 @@ class Adaptive:
         self._info, self._in_force = info, in_force
         self._num_sms = info.device.num_sms
         self._bound = spec.search.regret
+        self._workload = spec.weights
         self._weight = _weights(self._points, spec.weights)
         self._steps = [spread_out(self._points, max(LEAST_SPREAD, round(SPREAD * len(self._points))))]
         self._ended = False
@@ -76,10 +78,12 @@ class Adaptive:
         """
         if self.next_points(records):
             self._following(list(records))
+        listed = {point.shape for point in self._points}
+        pairs = {(record.shape, row.plan) for record in records if record.shape in listed for row in record.rows}
         counts = {
-            "points": len({record.shape for record in records}),
+            "points": len({shape for shape, _ in pairs}),
             "listed_points": len(self._points),
-            "pairs": sum(len(record.rows) for record in records),
+            "pairs": len(pairs),
             "listed_pairs": sum(len(point.plans) for point in self._points),
             "bound": self._bound,
         }
@@ -94,7 +98,7 @@ class Adaptive:
             self._regret = 0.0
             return []
         try:
-            samples = collect(records)
+            samples = replace(collect(records), workload=self._workload)
         except UndecidedError:
             return self._points
         self._model = fit_cost_model(samples, self._num_sms, self._model) if self._model else None

@@ -65,10 +65,17 @@ class Crew:
     def _measured(self, task: PointTask) -> PointRecord:
         regime = self._spec.protocol.regime
         losses: Counter[Plan | None] = Counter()
+        latest: WorkerLostError | None = None
         while True:
             try:
                 answer = self._ask(task)
+            except DeviceUnfitError:
+                if latest is None:
+                    raise
+                # What took the last worker down may have broken the device as well: the point is not for another one.
+                return failed_record(task, latest.status, latest.reason, failed=task.failed, regime=regime)
             except WorkerLostError as lost:
+                latest = lost
                 culprit = f"{lost.plan}: " if lost.plan is not None else "between two plans: "
                 self._tell(f"{shape_text(task.shape)}: {culprit}{lost.reason}; starting a new worker")
                 losses[lost.plan] += 1

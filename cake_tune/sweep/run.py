@@ -102,14 +102,15 @@ def _run(
         earlier = None if fresh else earlier_info(run, info)
         known_table = earlier_table(run, told.message) if done else None
         table = known_table or table_for(info.device)[0]
-        source = earlier or (earlier_info(twins_of, info) if twins_of is not None else None)
+        main = earlier_info(twins_of, info) if twins_of is not None else None
+        source = main if main is not None and main.tie_band is not None else earlier
         info = replace(info, in_force=table.label, tie_band=source.tie_band if source else None)
 
         def describe(info: RunInfo) -> None:
             run.write_info(info)
             save_table(table, run.in_force)
 
-        if earlier is None or known_table is None:
+        if earlier is None or known_table is None or earlier.weights != info.weights:
             describe(info)
         setting = Setting(
             spec,

@@ -36,8 +36,9 @@ class Slot:
 def slots_for(backend: Backend, gpus: str | None = None) -> tuple[Slot, ...]:
     """The slots that ``gpus`` asks for: ``all``, a number, or UUIDs (or unique beginnings of them) with commas.
 
-    None: the first visible GPU, or the backend's only device. ``UsageError`` for what is not there, and for a number of
-    devices of a backend that has one; ``DeviceUnfitError`` for GPUs that are not of one kind.
+    None: the first visible GPU, whose worker keeps the user's environment (which may name a MIG device), or the
+    backend's only device. ``UsageError`` for what is not there, and for a number of devices of a backend that has one;
+    ``DeviceUnfitError`` for GPUs that are not of one kind.
     """
     kind, _, configuration = backend.name.partition(":")
     base = configuration.partition(":")[0] if kind == "faults" else kind
@@ -97,7 +98,7 @@ def _on_gpus(backend: Backend, gpus: str | None) -> tuple[Slot, ...]:
         Slot(
             gpu.uuid,
             gpu_device(gpu.index) if plain else backend.device(),
-            {"CUDA_VISIBLE_DEVICES": gpu.uuid},
+            {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpu.uuid},
         )
         for gpu in found
     )

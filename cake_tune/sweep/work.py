@@ -70,7 +70,7 @@ class Work:
                 self._work(fleet, interrupts)
         summary = self._summary
         summary.seconds = self._seconds()
-        if interrupts.requested() and summary.done < summary.total:
+        if interrupts.requested() and (summary.done < summary.total or possible(self._waiting, fleet.names)):
             raise InterruptedSweep(summary.done, summary.total)
         return summary
 
@@ -81,7 +81,8 @@ class Work:
             self._summary.out_of_time = self._out_of_time()
             if not interrupts.requested() and not self._summary.out_of_time:
                 self._ensure_band(fleet, interrupts)
-                self._hand_out(fleet)
+                if not interrupts.requested():
+                    self._hand_out(fleet)
             elif not fleet.busy:
                 return
             answer = fleet.answer()
@@ -130,6 +131,7 @@ class Work:
     def _take_in(self, answer: Answer, fleet: Fleet) -> None:
         job = self._at_work.pop(answer.slot)
         if answer.stopped:
+            self._waiting.appendleft(job)
             return
         if answer.retired:
             self._waiting.appendleft(job)

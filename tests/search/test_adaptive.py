@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from simulated_sweep import info_of, measured, spec_of, table_regret
 
 from cake_tune.backends.simulated_device import simulated_device
-from cake_tune.fit.table import build_table
+from cake_tune.fit.table import build_table, table_of_samples
 from cake_tune.planner.registry import nearest_published
 from cake_tune.planner.shape import Shape
-from cake_tune.search import schedule_for
+from cake_tune.search import adaptive, schedule_for
 from cake_tune.search.adaptive import Adaptive
 from cake_tune.search.spread import places, spread_out
 from cake_tune.spec import Search
@@ -49,6 +49,32 @@ def test_a_fifth_of_the_sweep_gives_a_table_as_good_as_all_of_it(name):
     every = build_table(measured(device, spec.points()), info_of(device), in_force)
     few = build_table(records, info_of(device), in_force)
     assert table_regret(device, spec, few) <= table_regret(device, spec, every) + 0.005
+
+
+def test_the_standing_counts_listed_points_and_every_pair_once():
+    device = simulated_device("random:6")
+    spec = spec_of(TOKENS, (16,), (128,), regret=1e-6)
+    whole = measured(device, spec.points())
+    (unlisted,) = spec_of((3,), (16,), (128,), regret=1e-6).points()
+    few = [replace(point, plans=point.plans[:2]) for point in spec.points()]
+    standing = adaptive_of(device, spec).standing([*whole, *measured(device, [*few, unlisted])])
+    assert standing["points"] == standing["listed_points"]
+    assert standing["pairs"] == standing["listed_pairs"]
+
+
+def test_the_table_of_a_search_goes_by_the_workload(monkeypatch):
+    seen = []
+
+    def noted(samples, info, in_force):
+        seen.append(samples.workload)
+        return table_of_samples(samples, info, in_force)
+
+    monkeypatch.setattr(adaptive, "table_of_samples", noted)
+    device = simulated_device("random:6")
+    weights = ((1, 1.0), (64, 3.0))
+    spec = replace(spec_of(TOKENS, (16, 64), (128, 1024), regret=0.01), weights=weights)
+    followed(device, spec, adaptive_of(device, spec))
+    assert set(seen) == {weights}
 
 
 def test_a_search_stopped_anywhere_goes_on_as_it_would_have():

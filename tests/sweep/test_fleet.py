@@ -13,9 +13,10 @@ import pytest
 from sweep_specs import SHAPES, Listener, make_spec, many_shapes, records_of, run_at
 
 from cake_tune.backends import get_backend
-from cake_tune.errors import DeviceUnfitError, JournalError
+from cake_tune.errors import DeviceUnfitError, InterruptedSweep, JournalError
 from cake_tune.journal.journal import Journal, read_journal
 from cake_tune.sweep import crew, run_sweep, supervisor
+from cake_tune.sweep.fleet import Fleet
 from cake_tune.sweep.keys import audit_key, is_audited
 from cake_tune.sweep.slots import slots_for
 from cake_tune.sweep.supervisor import Worker
@@ -161,6 +162,61 @@ def test_a_device_on_which_nothing_starts_is_given_up_and_its_points_go_to_the_o
     if len(bad) == 2:
         assert told[-1].endswith("1 device left")
         assert audits_of(run) == []
+
+
+def test_a_plan_after_which_no_worker_starts_becomes_a_row_and_is_not_tried_on_every_device(run, monkeypatch):
+    lost = set()
+
+    class Breaking(Worker):
+        """Does not start again where a worker was lost."""
+
+        def __init__(self, backend, protocol, seed, stop_now, environment):
+            self._slot = environment["SLOT"]
+            if self._slot in lost:
+                raise DeviceUnfitError(f"no such device {self._slot}")
+            super().__init__(backend, protocol, seed, stop_now, environment)
+
+        def _lost(self, *arguments):
+            lost.add(self._slot)
+            return super()._lost(*arguments)
+
+    monkeypatch.setattr(crew, "Worker", Breaking)
+    backend = "faults:simulated:crash@decode/t1/s2x*"
+    broken = tuple(replace(slot, environment={"SLOT": slot.name}) for slot in slots(2, backend))
+    summary = run_sweep(make_spec(many_shapes(1), backend=backend), run, slots=broken)
+    assert (summary.counts, len(lost)) == ({"crashed": 1}, 1)
+    (record,) = points_of(run)
+    assert {row.status for row in record.rows} == {"crashed"}
+
+
+def test_a_stop_during_the_tie_band_starts_no_point(run, monkeypatch):
+    def stopped(self, task):
+        os.kill(os.getpid(), signal.SIGINT)
+        return 0.01
+
+    monkeypatch.setattr(crew.Crew, "measure_band", stopped)
+    listener = Listener()
+    with pytest.raises(InterruptedSweep, match="0 of 3"):
+        run_sweep(make_spec(), run, slots=slots(), progress=listener)
+    assert listener.started_shapes == []
+    assert run.read_info().tie_band == 0.01
+
+
+def test_a_stop_while_only_audits_are_left_is_no_success(run, monkeypatch):
+    spec = make_spec(many_shapes(120))
+    run_sweep(spec, run, slots=slots(1))
+    give = Fleet.give
+
+    def stopped(self, slot, task):
+        give(self, slot, task)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fleet, "give", stopped)
+        with pytest.raises(InterruptedSweep, match="120 of 120"):
+            run_sweep(spec, run, slots=slots(2))
+    assert len(audits_of(run)) == 1
+    assert run_sweep(spec, run, slots=slots(2)).audited > 0
 
 
 def test_a_sweep_without_any_device_left_is_an_error(run, monkeypatch):

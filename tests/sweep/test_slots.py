@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from cake_tune.backends import get_backend
+from cake_tune.cuda import devices
 from cake_tune.errors import DeviceUnfitError, UsageError
+from cake_tune.planner.shape import Device
 from cake_tune.sweep.slots import chosen, same_kind, slots_for
 
 
@@ -17,6 +19,7 @@ class Gpu:
     index: int = 0
 
 
+DEVICE = Device("NVIDIA H200", "sm_90a", 132)
 VISIBLE = [Gpu("GPU-aa1"), Gpu("GPU-aa2"), Gpu("GPU-b")]
 
 
@@ -62,6 +65,24 @@ def test_gpus_of_two_kinds_are_refused(other):
         DeviceUnfitError, match=r"GPUs of one kind, got NVIDIA H200 with 132 SMs \(GPU-b\); .*\(GPU-c\)"
     ):
         same_kind([*VISIBLE, other])
+
+
+class OnGpu:
+    name = "cuda"
+
+    def device(self):
+        return DEVICE
+
+
+@pytest.mark.parametrize(
+    ("asked", "environment"),
+    [(None, {}), ("1", {"CUDA_VISIBLE_DEVICES": "GPU-aa1"}), ("GPU-aa1", {"CUDA_VISIBLE_DEVICES": "GPU-aa1"})],
+)
+def test_a_worker_sees_what_the_user_shows_unless_gpus_are_asked_for(monkeypatch, asked, environment):
+    monkeypatch.setattr(devices, "visible_gpus", lambda: VISIBLE)
+    monkeypatch.setattr(devices, "gpu_device", lambda index: DEVICE)
+    (slot,) = slots_for(OnGpu(), asked)
+    assert (slot.name, slot.device, slot.environment) == ("GPU-aa1", DEVICE, environment)
 
 
 @pytest.mark.parametrize("backend", ["simulated", "cpu", "faults:simulated:wrong@prefill*"])

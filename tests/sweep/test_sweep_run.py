@@ -107,6 +107,13 @@ def test_a_sweep_with_nothing_left_to_do_changes_no_file(run):
     assert {file: file.read_bytes() for file in run.path.iterdir()} == before
 
 
+def test_a_workload_that_changes_after_a_complete_run_is_noted(run):
+    for weights in ((), ((1, 2.0), (64, 1.0)), ((1, 3.0),), ()):
+        summary = run_sweep(make_spec(weights=weights), run)
+        assert run.read_info().weights == dict(weights)
+    assert (summary.reused, summary.done) == (3, 3)
+
+
 def test_all_rows_of_a_journal_are_judged_against_the_table_of_the_first_run(run):
     run_sweep(make_spec(SHAPES[:1]), run)
     first = load_table(run.in_force)

@@ -72,6 +72,15 @@ def test_the_run_and_its_twins_do_not_touch_each_other(run):
     assert run.twins.journal.read_bytes() == twins
 
 
+def test_the_band_of_the_run_stands_above_that_of_earlier_twins(run):
+    spec = make_spec(many_shapes(8))
+    run_twins(spec, run, 2)
+    run_sweep(spec, run)
+    run.write_info(replace(run.read_info(), tie_band=0.0123))
+    run_twins(spec, run, 5)
+    assert [record.tie_band == 0.0123 for record in twins_of(run)] == [False] * 2 + [True] * 3
+
+
 def test_a_band_of_another_origin_is_not_taken_over(run):
     run_sweep(make_spec(), run)
     run.write_info(replace(run.read_info(), tie_band=0.0123))
