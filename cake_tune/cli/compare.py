@@ -14,7 +14,12 @@ def compare(
     after: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run to judge.", show_default=False)],
     margin: Annotated[
         float | None,
-        typer.Option("--margin", min=0, help="Per cent that count as slower. [default: the widest tie band]"),
+        typer.Option(
+            "--margin",
+            min=0,
+            help="Per cent that count as slower. [default: the widest tie band; for a single plan at least 2 where the "
+            "GPUs that timed it differ or are unknown]",
+        ),
     ] = None,
     any_kernel: Annotated[bool, typer.Option("--any-kernel", help="Compare kernels of different identities.")] = False,
 ) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cake_tune.errors import UndecidedError
+from cake_tune.errors import SpecError, UndecidedError
 from cake_tune.fit.collect import collect
 from cake_tune.fit.crossover import Crossover, crossovers
 from cake_tune.fit.kept import Kept, kept_for_noise
@@ -35,7 +35,8 @@ class Findings:
     """What one run shows.
 
     ``in_force`` is the table its fit started from. ``samples`` is None when no row holds a usable time, ``table`` when
-    none was emitted; ``stale``: the journal gives another table now.
+    none was emitted; ``stale``: the journal gives another table now. ``gpus``: points by the UUID of their GPU.
+    ``spec_points``: how many points of the spec have a record, and how many it lists; None if run.json holds no spec.
     """
 
     info: RunInfo
@@ -49,6 +50,8 @@ class Findings:
     rivals: dict[str, Rival] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
     row_statuses: Counter[str] = field(default_factory=Counter)
+    gpus: Counter[str] = field(default_factory=Counter)
+    spec_points: tuple[int, int] | None = None
     failures: list[Failure] = field(default_factory=list)
     incumbents: dict[ShapeKey, Plan] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
@@ -87,9 +90,11 @@ def read_run(run: RunDirectory, observe: Callable[[PointRecord], None] | None = 
     findings = Findings(run.read_info(), load_table(run.in_force))
     if run.table.exists():
         findings.table = load_table(run.table)
+    shapes: set[Shape] = set()
     with suppress(UndecidedError):
-        samples = collect(_watched(run, findings, observe))
+        samples = collect(_watched(run, findings, _both(lambda record: shapes.add(record.shape), observe)))
         _judge(findings, samples, "emitted table")
+    findings.spec_points = _spec_points(findings.info, shapes)
     findings.messages = tuple(run.messages)
     if findings.table is not None:
         findings.stale = findings.samples is None or findings.table != _fitted(findings, findings.samples)
@@ -110,6 +115,28 @@ def fit_run(run: RunDirectory) -> Findings:
 
 def _fitted(findings: Findings, samples: Samples) -> PlannerTable:
     return table_of_samples(samples, findings.info, findings.in_force)
+
+
+def _spec_points(info: RunInfo, shapes: set[Shape]) -> tuple[int, int] | None:
+    # Imported here: pydantic takes a while, which no other part of a report needs.
+    from cake_tune.spec.load import parse_spec
+
+    try:
+        points = parse_spec(info.spec_text, info.spec_path).points()
+    except SpecError:
+        return None
+    return sum(point.shape in shapes for point in points), len(points)
+
+
+def _both(
+    one: Callable[[PointRecord], None], other: Callable[[PointRecord], None] | None
+) -> Callable[[PointRecord], None]:
+    def observe(record: PointRecord) -> None:
+        one(record)
+        if other is not None:
+            other(record)
+
+    return observe
 
 
 def _watched(
@@ -140,6 +167,8 @@ def _judge(findings: Findings, samples: Samples, table_name: str) -> None:
 
 def _note(findings: Findings, record: PointRecord) -> None:
     findings.statuses[record.status] += 1
+    if record.gpu:
+        findings.gpus[record.gpu] += 1
     shape = record.shape
     if record.incumbent is not None:
         key = ShapeKey(shape.num_heads, shape.topk, shape.extra_topk, shape.num_tokens)

@@ -9,11 +9,13 @@ from cake_tune.report.findings import Findings
 from cake_tune.report.words import (
     BRACKET,
     STALE,
+    at_measured_only,
     crossover_words,
+    exception_words,
     kept_words,
     measured_words,
+    method_words,
     sure_words,
-    tokens_words,
 )
 from cake_tune.sweep.words import search_words, shape_text
 
@@ -34,8 +36,8 @@ def render(findings: Findings, plots: list[Drawn]) -> str:
         autoescape=False,
     )
     environment.filters.update(
-        cell=_cell, plan=_plan, shape=shape_text, percent=_percent, crossover=crossover_words, tokens=tokens_words,
-        sure=sure_words, measured=measured_words, search=search_words,
+        cell=_cell, plan=_plan, shape=shape_text, percent=_percent, crossover=crossover_words, tokens=exception_words,
+        sure=sure_words, measured=measured_words, search=search_words, method=method_words,
     )  # fmt: skip
     by_status: dict[str, list[object]] = {}
     for failure in findings.failures:
@@ -49,6 +51,7 @@ def render(findings: Findings, plots: list[Drawn]) -> str:
         failures=by_status,
         most=MOST_ROWS,
         kept_words=kept_words,
+        at_measured_only=at_measured_only,
         replace_gain=_replace_gain(findings.info.protocol),
         bracket=BRACKET,
         stale=STALE,

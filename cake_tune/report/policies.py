@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cake_tune.fit.answers import Verdicts, answers_of, table_answers, verdicts
+from cake_tune.fit.answers import Answers, Verdicts, answers_of, table_answers, verdicts
 from cake_tune.fit.regret import summarise
-from cake_tune.fit.samples import Samples
-from cake_tune.planner.shape import Plan
+from cake_tune.fit.samples import Bools, Samples
+from cake_tune.planner.shape import Kernel, Plan, Shape
 from cake_tune.planner.table import PlannerTable, Regret
+from cake_tune.report.fixed import Request, requests_of, resolved
 
 
 @dataclass(frozen=True)
@@ -55,26 +56,35 @@ def _judged(name: str, found: Verdicts) -> Policy:
 
 
 def best_fixed(samples: Samples) -> Policy | None:
-    """The one (kernel, head_tiles, num_splits) that loses least, of those with a time at four of five points or more.
+    """The one (kernel, head_tiles, num_splits) that loses least on average, resolved at every shape as the op does.
 
-    Where it has none, the point's slowest plan counts. None if no plan is measured that widely.
+    Of those that any plan with a time makes; None if only plans with build options have times.
     """
-    _, least = samples.best()
-    slowest = np.fmax.reduceat(samples.log_time, samples.start[:-1])
-    owner = np.repeat(np.arange(len(samples)), np.diff(samples.start))
-    kinds: dict[tuple[str, int, int], list[int]] = {}
-    for i, plan in enumerate(samples.plans):
-        if not plan.options:
-            kinds.setdefault((plan.kernel, plan.head_tiles, plan.num_splits), []).append(i)
-    policies = []
-    for (kernel, tiles, splits), members in kinds.items():
-        rows = np.flatnonzero(np.isin(samples.plan, members) & np.isfinite(samples.log_time))
-        if len(rows) >= 0.8 * len(samples):
-            times = slowest.copy()
-            times[owner[rows]] = samples.log_time[rows]
-            regrets = np.expm1(times - least)
-            name = f"always {kernel}, {tiles} head tile{'s' * (tiles > 1)}"
-            name += f", {splits} split{'s' * (splits > 1)}" if kernel == "decode" else ""
-            untimed = len(samples) - len(np.unique(owner[rows]))
-            policies.append(Policy(f"best fixed plan ({name})", tuple(regrets.tolist()), untimed))
-    return min(policies, key=lambda policy: (policy.summary.mean, policy.name), default=None)
+    timed = np.unique(samples.plan[np.isfinite(samples.log_time)])
+    requests = requests_of(samples.plans[i] for i in timed.tolist())
+    found = [(request, verdicts(samples, _fixed_answers(samples, request))) for request in requests]
+    if not found:
+        return None
+    request, best = min(found, key=lambda each: float(each[1].regret.sum()))
+    return _judged(f"best fixed plan ({request})", best)
+
+
+def _fixed_answers(samples: Samples, request: Request) -> Answers:
+    """What ``request`` comes to at every point; where one kernel alone was raced, of that kernel."""
+    decode_rows = samples.is_kernel("decode")
+    decodes, prefills = (np.logical_or.reduceat(rows, samples.start[:-1]) for rows in (decode_rows, ~decode_rows))
+    index = {plan: i for i, plan in enumerate(samples.plans)}
+    answers = Answers(np.full(len(samples), -1, dtype=np.int64), np.zeros(len(samples), dtype=np.bool_))
+    for (heads, topk, extra_topk), points in samples.groups():
+        shape = Shape(1, heads, topk, extra_topk)
+        decode, prefill = (raced[points.start : points.stop] for raced in (decodes, prefills))
+        cases: tuple[tuple[Kernel | None, Bools], ...] = (
+            (None, decode & prefill),
+            ("decode", decode & ~prefill),
+            ("prefill", prefill & ~decode),
+        )
+        for alone, here in cases:
+            plan = resolved(request, shape, alone)
+            at = points.start + np.flatnonzero(here)
+            answers.plan[at], answers.decodes[at] = index.get(plan, -1), plan.kernel == "decode"
+    return answers

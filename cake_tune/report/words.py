@@ -3,7 +3,8 @@
 from cake_tune.fit.crossover import Crossover
 from cake_tune.fit.kept import Kept
 from cake_tune.fit.samples import Samples
-from cake_tune.planner.table import Override, Regret
+from cake_tune.planner.outside import Method
+from cake_tune.planner.table import Override, PlannerTable, Regret
 from cake_tune.report.policies import Policy
 from cake_tune.sweep.words import counted
 
@@ -75,6 +76,31 @@ def kept_words(kept: list[Kept], samples: Samples) -> str:
 def sure_words(kept: Kept) -> str:
     """The loss that is sure, in per cent."""
     return "not known" if kept.sure is None else f"{100 * kept.sure:.2f} %"
+
+
+def method_words(method: Method) -> str:
+    """A way to answer for shapes that were not measured."""
+    return {"rules": "rules", "rules+exceptions": "rules + exceptions", "cost_model": "cost model"}[method]
+
+
+def at_measured_only(table: PlannerTable) -> bool:
+    """Whether exceptions answer at measured num_tokens alone, since something else answers between them."""
+    return table.outside is not None and table.outside.tokens != "rules+exceptions"
+
+
+def exception_words(override: Override, table: PlannerTable) -> str:
+    """The num_tokens at which an exception answers: its interval, or the measured ones in it."""
+    if not at_measured_only(table):
+        return tokens_words(override)
+    group = (override.num_heads, override.topk, override.extra_topk)
+    measured = {
+        num_tokens
+        for region in table.measured
+        if (region.num_heads, region.topk, region.extra_topk) == group
+        for num_tokens in (*region.decode, *region.prefill)
+        if override.min_tokens <= num_tokens <= override.max_tokens
+    }
+    return ", ".join(map(str, sorted(measured))) or "none"
 
 
 def tokens_words(override: Override) -> str:

@@ -23,6 +23,8 @@ from cake_tune.study.scored import answer_of, score_answer
 from cake_tune.sweep.words import counted
 
 LEAST_VISITS = 3
+OTHER_GPU = 0.02
+"""What a single plan must lose at least where two GPUs timed it: those of one kind differ by so much plan by plan."""
 NORMAL = 1.4826
 """The deviation of a normal distribution over its median absolute deviation."""
 
@@ -43,6 +45,7 @@ class Comparison:
 
     ``plans`` were confirmed, or raced to the end, in both; ``drift`` is the median of their times in B over those in A,
     and ``scatter`` how far they are apart from it, as the deviation of a normal distribution, as fractions.
+    ``floor`` is the margin for the single plans, ``floored`` in number, that another GPU timed than before.
     ``regret_before`` and ``regret_after`` are the regrets of A's and of B's table, both on the points of B.
     """
 
@@ -52,6 +55,8 @@ class Comparison:
     scatter: float
     slower: tuple[Slower, ...]
     margin: float
+    floor: float
+    floored: int
     regret_before: Regret
     regret_after: Regret
 
@@ -83,24 +88,31 @@ def compare_runs(
 ) -> Comparison:
     """Compare ``after`` with ``before``; ``margin`` is a fraction, None for the widest tie band of the two.
 
+    With None a single plan must also be slower by ``OTHER_GPU`` where the two GPUs that timed it differ or are unknown.
+
     ``JournalError`` for runs of other devices, kernels (unless ``any_kernel``) or cache regimes; ``UndecidedError``
     when they have no plan with times at one shape in common.
     """
     check_same(before, after, any_kernel=any_kernel)
     old = {record.shape: record for record in before.read_records()}
     new = {record.shape: record for record in after.read_records()}
-    pairs = [pair for shape in sorted(old.keys() & new.keys()) for pair in _pairs(old[shape], new[shape])]
+    device = after.read_info().device
+    pairs = [
+        pair for shape in sorted(old.keys() & new.keys()) for pair in _pairs(old[shape], new[shape], device.is_gpu)
+    ]
     if not pairs:
         raise UndecidedError(
             f"{after.journal}: expected a plan that stayed in the race here and in {before.journal}, at one shape; "
             "found none to compare"
         )
     first, second = measured_points(old.values()), measured_points(new.values())
-    sms = after.read_info().device.num_sms
     held = [each for point in second.values() if (each := point.reachable()) is not None]
-    regrets = [score_answer("", answer_of(table, sms), held).summary for table in (_table(before), _table(after))]
+    regrets = [
+        score_answer("", answer_of(table, device.num_sms), held).summary for table in (_table(before), _table(after))
+    ]
     bands = (point.tie_band for points in (first, second) for point in points.values())
     allowed = max(bands) if margin is None else margin
+    floor = max(allowed, OTHER_GPU) if margin is None else allowed
     drift = median(pair.slowdown for pair in pairs)
     scatter = NORMAL * median(abs(pair.slowdown - drift) for pair in pairs)
     return Comparison(
@@ -108,8 +120,10 @@ def compare_runs(
         plans=len(pairs),
         drift=math.exp(drift),
         scatter=math.expm1(scatter),
-        slower=tuple(_outstanding(pairs, math.log1p(allowed), drift, scatter)),
+        slower=tuple(_outstanding(pairs, math.log1p(allowed), math.log1p(floor), drift, scatter)),
         margin=allowed,
+        floor=floor,
+        floored=sum(pair.other_gpu for pair in pairs),
         regret_before=regrets[0],
         regret_after=regrets[1],
     )
@@ -117,22 +131,27 @@ def compare_runs(
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One plan at one shape in both runs: log ratio of its times, and its lower 95 % bound by the noise of visits."""
+    """One plan at one shape in both runs: log ratio of its times, and its lower 95 % bound by the noise of visits.
+
+    ``other_gpu``: not known to be timed by one and the same GPU.
+    """
 
     shape: Shape
     plan: Plan
     slowdown: float
     least: float
+    other_gpu: bool
 
 
-def _pairs(old: PointRecord, new: PointRecord) -> list[_Pair]:
+def _pairs(old: PointRecord, new: PointRecord, on_gpu: bool) -> list[_Pair]:
     rows = {row.plan: times for row in old.rows if (times := _times(row))}
+    other_gpu = on_gpu and not (new.gpu and new.gpu == old.gpu)
     found = []
     for row in new.rows:
         after = _times(row)
         if after and row.plan in rows:
             slowdown, least = _difference(after, rows[row.plan])
-            found.append(_Pair(new.shape, row.plan, slowdown, least))
+            found.append(_Pair(new.shape, row.plan, slowdown, least, other_gpu))
     return found
 
 
@@ -159,10 +178,11 @@ def _difference(after: Sequence[float], before: Sequence[float]) -> tuple[float,
     return apart, least
 
 
-def _outstanding(pairs: Sequence[_Pair], margin: float, drift: float, scatter: float) -> list[Slower]:
+def _outstanding(pairs: Sequence[_Pair], margin: float, floor: float, drift: float, scatter: float) -> list[Slower]:
     """The pairs that are slower beyond ``margin`` and stand out from the others, the largest slowdown first.
 
-    To stand out is to be so far from the median that of as many unchanged plans one in twenty runs would have one.
+    ``floor`` takes the place of ``margin`` for plans that another GPU timed. To stand out is to be so far from the
+    median that of as many unchanged plans one in twenty runs would have one.
     """
     from scipy.special import ndtri
 
@@ -170,7 +190,7 @@ def _outstanding(pairs: Sequence[_Pair], margin: float, drift: float, scatter: f
     found = [
         Slower(pair.shape, pair.plan, math.expm1(pair.slowdown), math.expm1(pair.least))
         for pair in pairs
-        if min(pair.slowdown, pair.least) > margin and pair.slowdown > limit
+        if min(pair.slowdown, pair.least) > (floor if pair.other_gpu else margin) and pair.slowdown > limit
     ]
     return sorted(found, key=lambda each: (-each.slowdown, each.shape, each.plan))
 

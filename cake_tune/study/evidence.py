@@ -6,8 +6,8 @@ from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.shape import Shape
 from cake_tune.planner.table import PlannerTable
+from cake_tune.report.fixed import Request
 from cake_tune.study.agreement import Agreement
-from cake_tune.study.fixed import Request
 from cake_tune.study.gpus import Audited
 from cake_tune.study.overhead import Overhead
 from cake_tune.study.points import MeasuredPoint
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ScoredOn:
-    """Every way to answer, on the points of the run with that label (at least one); run A's table comes first.
+    """Every way to answer, on the points (at least one) of that run that ``name`` tells; run A's table first.
 
     ``beyond`` has, for each point at which the fastest plan has more splits than a look-up ever answers with, what the
     fastest of the others loses to it, as a fraction.

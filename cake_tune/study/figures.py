@@ -98,11 +98,11 @@ def _overheads(evidence: Evidence) -> Iterator[Figure]:
     for label, found in evidence.overheads:
         yield Figure(
             f"overhead of sweep {label}",
-            "Wall time in which the GPU did not work for the sweep, over the wall time"
+            "Share of the wall time, summed over the GPUs, in which a GPU did not work for the sweep: of "
             + (
-                " from its start to its end."
+                "GPU slots x wall time, pauses between calls left out."
                 if found.between
-                else " of its points (what lies between is not on record)."
+                else "the time of its points (what lies between is not on record)."
             ),
             None if found.share is None else 100 * found.share,
             "<",

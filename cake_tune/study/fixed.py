@@ -1,64 +1,18 @@
-"""The best that one plan for everything could do: what a tuner without shapes would ship."""
+"""The best that one plan for everything could do, on measured points."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from cake_tune.planner.shape import (
-    MAX_CHUNKS_PER_BLOCK,
-    Kernel,
-    Plan,
-    Shape,
-    decode_tiles,
-    prefill_tiles,
-    resolve_splits,
-)
+from cake_tune.report.fixed import Request, requests_of, resolved
 from cake_tune.study.points import MeasuredPoint
 from cake_tune.study.scored import score_answer
 
 
-class Request(NamedTuple):
-    """One (kernel, head_tiles, num_splits) for every shape."""
-
-    kernel: Kernel
-    head_tiles: int
-    num_splits: int
-
-    def __str__(self) -> str:
-        tiles = f"{self.head_tiles} head tile{'s' * (self.head_tiles > 1)}"
-        splits = f", {self.num_splits} split{'s' * (self.num_splits > 1)}" if self.kernel == "decode" else ""
-        return f"always {self.kernel}, {tiles}{splits}"
-
-
-def resolved(request: Request, shape: Shape, kernel: Kernel | None = None) -> Plan:
-    """The plan that ``request`` comes to at ``shape``, as the op resolves explicit arguments.
-
-    Where the shape cannot run it, what is nearest: decode for a shape without prefill (and ``kernel``, if given, in any
-    case), the most head tiles that do not exceed those asked for, and as many splits as its chunks need at least.
-    """
-    tiles = prefill_tiles(shape.num_heads, shape.chunks)
-    chosen = kernel or request.kernel
-    if chosen == "prefill" and tiles:
-        return Plan("prefill", _at_most(request.head_tiles, tiles), 1, shape.chunks)
-    splits = max(request.num_splits, -(-shape.chunks // MAX_CHUNKS_PER_BLOCK))
-    tiles = decode_tiles(shape.num_heads)
-    return Plan("decode", _at_most(request.head_tiles, tiles), *resolve_splits(shape.chunks, splits))
-
-
 def best_request(points: Sequence[MeasuredPoint]) -> Request:
     """The request with the least mean regret on ``points`` (at least one), of those that any measured plan makes."""
-    requests = {
-        Request(plan.kernel, plan.head_tiles, plan.num_splits)
-        for point in points
-        for plan in point.times
-        if not plan.options
-    }
-    return min(sorted(requests), key=lambda request: _mean(request, points))
+    requests = requests_of(plan for point in points for plan in point.times)
+    return min(requests, key=lambda request: _mean(request, points))
 
 
 def _mean(request: Request, points: Sequence[MeasuredPoint]) -> float:
     scored = score_answer("", lambda point: resolved(request, point.shape, point.kernel_alone), points)
     return sum(each.loss for each in scored.losses)
-
-
-def _at_most(wanted: int, tiles: tuple[int, ...]) -> int:
-    return max((each for each in tiles if each <= wanted), default=tiles[0])

@@ -9,9 +9,10 @@ from cake_tune.fit.run import table_of_run
 from cake_tune.journal.run import RunDirectory
 from cake_tune.planner.registry import shipped_tables
 from cake_tune.planner.table import PlannerTable, load_table
+from cake_tune.report.fixed import Request, resolved
 from cake_tune.study.agreement import agreement
 from cake_tune.study.evidence import Evidence, Points, Replays, Run, ScoredOn
-from cake_tune.study.fixed import Request, best_request, resolved
+from cake_tune.study.fixed import best_request
 from cake_tune.study.gpus import audits_of
 from cake_tune.study.origin import check_same
 from cake_tune.study.overhead import overhead_of
@@ -53,9 +54,11 @@ def gather(
     fixed = best_request(_reachable(a.points))
     answers = dict(_answers(a, table, fixed))
     fresh = {} if c is None else without(c.points, a.points)
+    unseen = without(b.points, a.points)
     sets: list[tuple[str, str, Points]] = [
         ("A", "measured points", a.points),
-        ("B", "points of the other occasion", b.points),
+        ("B", "points that A measured too", {at: point for at, point in b.points.items() if at not in unseen}),
+        ("B", "points that A has not", unseen),
         ("C", "held-out shapes", fresh),
     ]
     found = [run for run in (twin_runs or (first, second)) if twin_run(run).journal.exists()]

@@ -1,4 +1,4 @@
-"""How much of a sweep's wall time the GPU did not work: from the accounts in its records."""
+"""How much of the wall time in which GPUs were given to a sweep they did not work: from the accounts in its records."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from cake_tune.journal.record import PointRecord
 class Overhead:
     """Sums over ``records`` records, in seconds; None where a record lacks the account.
 
-    ``wall``: the time of all points, with what lies between them where ``between`` is true (start of workers, the A/A
-    run of the tie band, waiting). ``gpu``: the time that the GPU worked. ``sampling``: the wall time inside samples and
-    correctness checks, in which the GPU works most of the time.
+    ``wall``: the sum over the GPUs of the wall time in which each was given to the sweep (GPU slots x wall time, pauses
+    between calls left out), where ``between`` is true: with what lies between points (start of workers, the A/A run of
+    the tie band, waiting). Else the time of all points alone. ``gpu``: the time that the GPU worked. ``sampling``: the
+    wall time inside samples and correctness checks, in which the GPU works most of the time.
     """
 
     records: int

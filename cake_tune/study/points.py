@@ -9,7 +9,7 @@ from cake_tune.fit.samples import LEAST_ROUNDS
 from cake_tune.journal.record import TIMED, PlanRow, PointRecord
 from cake_tune.measure.statistics import location, paired_log_ratios
 from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
-from cake_tune.planner.shape import Kernel, Plan, Shape
+from cake_tune.planner.shape import Kernel, Plan, Shape, rival_of
 
 TimeKind = Literal["confirmed", "raced", "left", "none"]
 """Where a plan's time comes from. confirmed: fresh rounds; raced: it stayed in the race to its end; left: it left the
@@ -21,7 +21,8 @@ class MeasuredPoint:
     """One shape with the time of every plan that has one (microseconds, at least one), and what was chosen.
 
     ``kinds`` has every plan of the record, failed ones too. ``kernel_alone`` is the kernel of all plans tried, None
-    where both were.
+    where both were. Rivals are in none of these: no table may answer with one. Where a rival was chosen, the fastest
+    plan of the family is the choice.
     """
 
     shape: Shape
@@ -76,25 +77,32 @@ def measured_point(record: PointRecord) -> MeasuredPoint | None:
     times = reported_times(record)
     if not times:
         return None
-    kernels = {row.plan.kernel for row in record.rows}
+    rows = own_rows(record)
+    kernels = {row.plan.kernel for row in rows}
+    rival = record.best is not None and rival_of(record.best) is not None
     return MeasuredPoint(
         shape=record.shape,
         times=times,
-        kinds={row.plan: _kind(row) if row.plan in times else "none" for row in record.rows},
-        choice=record.best,
+        kinds={row.plan: _kind(row) if row.plan in times else "none" for row in rows},
+        choice=min(times, key=lambda plan: (times[plan], plan)) if rival else record.best,
         in_force=record.incumbent,
         tie_band=record.tie_band,
         kernel_alone=kernels.pop() if len(kernels) == 1 else None,
     )
 
 
+def own_rows(record: PointRecord) -> list[PlanRow]:
+    """The rows of this family's plans: without those of rivals."""
+    return [row for row in record.rows if rival_of(row.plan) is None]
+
+
 def reported_times(record: PointRecord) -> dict[Plan, float]:
-    """The reported microseconds of every plan with a usable one, as the fit reads them.
+    """The reported microseconds of every plan with a usable one, as the fit reads them; rivals are left out.
 
     Confirmed plans are taken relative to the fastest of them, in pairs over the rounds that both have: drift common to
     a round cancels.
     """
-    rows = {row.plan: row for row in record.rows if row.status in TIMED and row.median_us is not None}
+    rows = {row.plan: row for row in own_rows(record) if row.status in TIMED and row.median_us is not None}
     times = {plan: row.median_us for plan, row in rows.items() if row.median_us is not None and row.median_us > 0}
     confirmed = [plan for plan in sorted(times) if _is_confirmed(rows[plan])]
     if not confirmed:

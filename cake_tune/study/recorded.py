@@ -32,7 +32,7 @@ Column = dict[Plan, Visit]
 def trial_of(record: PointRecord, protocol: Protocol) -> Trial | None:
     """``record`` as a trial, judged by its reported times; None if it has no two plans with recorded visits.
 
-    A plan that failed, or was never visited, takes no part.
+    A plan that failed, or was never visited, takes no part, and neither does a rival.
     """
     times = reported_times(record)
     rows = [row for row in record.rows if row.plan in times and any(_visits(row))]

@@ -63,14 +63,14 @@ def _twins(evidence: Evidence) -> Iterator[Row]:
         yield (*_shape(twin.shape), twin.plan, twin.ratio, twin.rounds, 100 * twin.tie_band, twin.differs)
 
 
-REGRET = ("run", "plans_from", "plan", "regret_pct", "time")
+REGRET = ("run", "points", "plans_from", "plan", "regret_pct", "time")
 
 
 def _regret(evidence: Evidence) -> Iterator[Row]:
     for on in evidence.scores:
         for scored in on.answers:
             for each in scored.losses:
-                yield (*_shape(each.shape), on.label, scored.name, each.plan, 100 * each.loss, each.kind)
+                yield (*_shape(each.shape), on.label, on.name, scored.name, each.plan, 100 * each.loss, each.kind)
 
 
 GPUS = ("gpu", "audit_gpu", "ratio", "plans", "choice_loses_pct")

@@ -44,7 +44,9 @@ def comparison_lines(found: Comparison) -> Iterator[str]:
         f"{counted(found.plans, 'plan')} with times in both: the median one takes {found.drift:.4f} times as long, "
         f"the others are {100 * found.scatter:.2f} % apart from it"
     )
-    yield f"slower by more than {100 * found.margin:.2f} %, and standing out: {len(found.slower)}"
+    other = f" ({100 * found.floor:.2f} % for the {counted(found.floored, 'plan')} that another GPU timed)"
+    beyond = f"{100 * found.margin:.2f} %" + (other if found.floored and found.floor > found.margin else "")
+    yield f"slower by more than {beyond}, and standing out: {len(found.slower)}"
     for each in found.slower[:MOST_LINES]:
         yield (
             f"  {shape_text(each.shape)}: {each.plan}: {100 * each.slowdown:.2f} % slower, "

@@ -12,6 +12,10 @@ from cake_tune.journal.run import RunDirectory
 from cake_tune.planner.shape import Plan, Shape
 from cake_tune.planner.table import save_table
 from cake_tune.report import fit_run, summary, summary_lines, write_report
+from cake_tune.report.fixed import resolved
+from cake_tune.study.fixed import best_request
+from cake_tune.study.points import measured_points
+from cake_tune.study.scored import score_answer
 
 GOLDEN = RunDirectory(Path(__file__).parent.parent / "data" / "report-run")
 KEY = f"{GOLDEN.read_info().origin}-k"
@@ -193,3 +197,31 @@ def test_many_failures_are_cut_short_with_a_count(run):
     write(run, records)
     write_report(run)
     assert "10 more in `measurements.csv`." in run.report.read_text(encoding="utf-8")
+
+
+SPEC = """
+version: 1
+backend: cpu
+shapes: {num_tokens: [1, 2, 4, 64], num_heads: [8], topk: [512]}
+"""
+
+
+def test_the_gpus_and_the_share_of_the_spec_are_told(run):
+    run.write_info(replace(run.read_info(), spec_text=SPEC))
+    write(run, [replace(each, gpu=f"GPU-{number % 2}") for number, each in enumerate(of_eight_heads())])
+    write_report(run)
+    lines = run.report.read_text(encoding="utf-8").splitlines()
+    for line in ("| points of GPU GPU-0 | 4 |", "| points of GPU GPU-1 | 3 |", "| points of the spec | 3 of 4 |"):
+        assert line in lines
+
+
+def test_the_best_fixed_plan_is_that_of_studies(run):
+    """Resolved at every shape, like explicit arguments, whatever the number of points that raced it by its own name."""
+    write(run, read_journal(GOLDEN.journal))
+    points = measured_points(read_journal(GOLDEN.journal)).values()
+    held = [each for point in points if (each := point.reachable()) is not None]
+    request = best_request(held)
+    scored = score_answer("", lambda point: resolved(request, point.shape, point.kernel_alone), held).summary
+    (policy,) = (each for each in fit_run(run).policies if each.name == f"best fixed plan ({request})")
+    assert policy.summary.mean == pytest.approx(scored.mean)
+    assert policy.summary.worst == pytest.approx(scored.worst)

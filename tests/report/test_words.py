@@ -3,13 +3,21 @@ from dataclasses import replace
 import pytest
 
 from cake_tune.fit.crossover import Crossover, KernelInterval
+from cake_tune.planner.outside import Outside
 from cake_tune.planner.registry import shipped_tables
 from cake_tune.planner.rules import DecodeLimit, Share
 from cake_tune.planner.shape import Plan
-from cake_tune.planner.table import Override, Regret
+from cake_tune.planner.table import Override, Region, Regret
 from cake_tune.report.moved import moved_constants
 from cake_tune.report.policies import Policy
-from cake_tune.report.words import crossover_words, group_name, policy_words, regret_words, tokens_words
+from cake_tune.report.words import (
+    crossover_words,
+    exception_words,
+    group_name,
+    policy_words,
+    regret_words,
+    tokens_words,
+)
 
 RULES = next(table.rules for table in shipped_tables() if table.device.num_sms == 188)
 
@@ -71,3 +79,13 @@ def test_added_and_dropped_entries_are_shown_whole():
     (added,) = moved_constants(RULES, replace(RULES, decode_max_tokens=longer))
     assert (added.before, added.after) == ("", '{"num_tokens": 3}')
     assert len(moved_constants(RULES, replace(RULES, tile_bands=()))) == len(RULES.tile_bands)
+
+
+def test_where_something_else_answers_between_them_an_exception_is_its_measured_num_tokens():
+    table = next(table for table in shipped_tables() if table.device.num_sms == 188)
+    override = Override(64, 512, 0, 3, 9, Plan("decode", 1, 4, 2), 0.05)
+    regions = (Region(64, 512, 0, (2, 4, 8), (8, 9, 16)), Region(64, 1024, 0, (5,)))
+    measured = replace(table, exceptions=(override,), measured=regions)
+    ruled = replace(measured, outside=Outside(groups="rules", tokens="rules", why=""))
+    carried = replace(measured, outside=Outside(groups="rules", tokens="rules+exceptions", why=""))
+    assert [exception_words(override, each) for each in (measured, ruled, carried)] == ["3…9", "4, 8, 9", "3…9"]

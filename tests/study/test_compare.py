@@ -7,6 +7,7 @@ import pytest
 from cake_tune.errors import JournalError, UndecidedError
 from cake_tune.journal.journal import Journal
 from cake_tune.journal.run import RunDirectory
+from cake_tune.planner.shape import Device
 from cake_tune.planner.table import load_table, save_table
 from cake_tune.study.compare import compare_runs
 
@@ -20,10 +21,11 @@ def one(record, row) -> bool:
     return record.key == FIRST.key and row.plan == record.best
 
 
-def scaled(path: Path, factor) -> RunDirectory:
-    """Run ``a`` again, every time of a row ``factor(record, row)`` times as long."""
+def scaled(path: Path, factor, gpu="GPU-1", info=None) -> RunDirectory:
+    """Run ``a`` again on ``gpu``, every time of a row ``factor(record, row)`` times as long."""
     run = RunDirectory(path)
-    run.write_info(A.read_info())
+    info = info or A.read_info()
+    run.write_info(info)
     shutil.copy(A.in_force, run.in_force)
     shutil.copy(A.table, run.table)
 
@@ -37,7 +39,8 @@ def scaled(path: Path, factor) -> RunDirectory:
     with Journal(run.journal) as journal:
         for record in A.read_records():
             rows = tuple(longer(record, row) for row in record.rows)
-            journal.append(replace(record, rows=rows))
+            key = record.key.replace(A.read_info().origin, info.origin)
+            journal.append(replace(record, rows=rows, gpu=gpu, key=key))
     return run
 
 
@@ -121,3 +124,35 @@ def test_what_drifts_between_occasions_is_no_regression_of_single_plans(tmp_path
     changed = scaled(tmp_path / "changed", lambda record, row: (1.3 if one(record, row) else 1.0) * day(record, row))
     (found,) = compare_runs(A, changed).slower
     assert (found.shape, found.plan) == (FIRST.shape, FIRST.best)
+
+
+@pytest.mark.parametrize("other", ["GPU-2", ""])
+def test_between_two_gpus_a_single_plan_must_lose_two_per_cent(tmp_path, other):
+    info = replace(A.read_info(), device=Device("Some GPU", "sm_90a", 12))
+
+    def run(name, slower, gpu):
+        def factor(record, row):
+            return slower if one(record, row) else 1.0
+
+        return scaled(tmp_path / name, factor, gpu, info)
+
+    def steady(name, slower, gpu):
+        made = run(name, slower, gpu)
+        records = list(made.read_records())
+        made.journal.unlink()
+        with Journal(made.journal) as journal:
+            for record in records:
+                rows = tuple(
+                    replace(row, visits=(row.median_us,) * len(row.visits), confirm=(row.median_us,) * len(row.confirm))
+                    for row in record.rows
+                )
+                journal.append(replace(record, rows=rows))
+        return made
+
+    before = steady("before", 1.0, "GPU-1")
+    assert len(compare_runs(before, steady("same", 1.015, "GPU-1")).slower) == 1
+    little = steady("little", 1.015, other)
+    found = compare_runs(before, little)
+    assert (found.slower, found.floor, found.floored) == ((), 0.02, found.plans)
+    assert len(compare_runs(before, little, margin=0.01).slower) == 1
+    assert len(compare_runs(before, steady("much", 1.025, other)).slower) == 1

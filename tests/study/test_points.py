@@ -8,8 +8,10 @@ from study_records import PLANS, record, row, sweeps
 from cake_tune.fit.collect import collect
 from cake_tune.journal.record import PlanRow
 from cake_tune.journal.run import RunDirectory
+from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Plan
 from cake_tune.study.points import measured_point, measured_points, reported_times
+from cake_tune.study.recorded import trial_of
 
 DATA = Path(__file__).parent.parent / "data"
 ONE, TWO, FOUR, PREFILL = PLANS
@@ -78,3 +80,14 @@ def test_plans_that_no_look_up_answers_with_are_left_out_where_tables_are_judged
     assert point.fastest == many
     assert point.reachable().best_us == 10.0
     assert measured_point(record([row(many, [5.0])])).reachable() is None
+
+
+def test_a_rival_is_no_plan_of_a_point():
+    rival = Plan("decode", 1, 1, 8, (("rival", "sparse"),))
+    found = record([row(rival, [5.0], [5.0] * 3), row(ONE, [10.0], [10.0] * 3), row(TWO, [11.0])], best=rival)
+    point = measured_point(found)
+    assert set(reported_times(found)) == set(point.times) == set(point.kinds) == {ONE, TWO}
+    assert point.choice == ONE
+    assert point.reachable().best_us == 10.0
+    assert measured_point(record([row(rival, [5.0])])) is None
+    assert rival not in trial_of(found, Protocol()).plans

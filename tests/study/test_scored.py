@@ -6,7 +6,8 @@ from study_records import PLANS, record, row, sweeps
 from cake_tune.journal.record import PlanRow
 from cake_tune.planner.registry import shipped_tables
 from cake_tune.planner.shape import HEAD_COUNTS, Plan, Shape, check_plan
-from cake_tune.study.fixed import Request, best_request, resolved
+from cake_tune.report.fixed import Request, resolved
+from cake_tune.study.fixed import best_request
 from cake_tune.study.gather import published_rules
 from cake_tune.study.points import measured_points
 from cake_tune.study.scored import answer_of, score_answer, without
