@@ -114,7 +114,11 @@ def decide(
             shape = num_tokens, num_heads, topk, extra_topk
             if table.outside is None or table.coverage.has_point(*shape):
                 source: Source = "measured" if table.coverage.holds(override.plan.kernel, *shape) else "rule"
-                return remember(table, asked, Decision(override.plan, source, table, table.device.num_sms, override))
+                answer = Decision(override.plan, source, table, table.device.num_sms, override)
+                if len(answers) >= REMEMBERED:
+                    answers.clear()
+                answers[asked] = answer
+                return answer
     if kernel not in (None, "decode", "prefill"):
         raise ContractError(f"kernel: expected decode, prefill or None, got {kernel!r}")
     question = ask(
