@@ -49,7 +49,7 @@ def test_every_point_is_measured_once_and_by_one_of_the_devices(run):
     assert {record.gpu for record in points_of(run)} == set(NAMES)
     assert [place for place in listener.places if place[0] == 60] == [(60, 60)]
     assert multiprocessing.active_children() == []
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("cake-tune")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("cake-tune ")]
 
 
 def test_the_same_points_are_audited_on_another_device_and_no_fit_sees_it(run):
