@@ -17,6 +17,7 @@ from cake_tune.planner.shape import (
     MAX_CHUNKS_PER_BLOCK,
     Kernel,
     Plan,
+    Shape,
     check_plan,
     decode_tiles,
     integers,
@@ -125,6 +126,20 @@ def decide(
         num_tokens, num_heads, topk, extra_topk, num_sms=table.device.num_sms if num_sms is None else num_sms
     )
     return remember(table, asked, _decide(table, question, max_splits, head_tiles, kernel))
+
+
+def plan_for(table: PlannerTable, shape: Shape) -> Plan | None:
+    """The plan of ``table`` for ``shape`` on the table's own device; None where it has none that runs."""
+    try:
+        return decide(
+            table,
+            num_tokens=shape.num_tokens,
+            num_heads=shape.num_heads,
+            topk=shape.topk,
+            extra_topk=shape.extra_topk,
+        ).plan
+    except ContractError:
+        return None
 
 
 def remember(table: PlannerTable, asked: object, answer: T) -> T:

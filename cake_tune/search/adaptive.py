@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cake_tune.errors import ContractError, UndecidedError
+from cake_tune.errors import UndecidedError
 from cake_tune.fit.collect import collect
 from cake_tune.fit.cost_model import fit_cost_model
 from cake_tune.fit.regret import octave_weights, workload_weights
@@ -20,7 +20,7 @@ from cake_tune.fit.table import table_of_samples
 from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.planner.cost import CostModel
-from cake_tune.planner.lookup import decide
+from cake_tune.planner.lookup import plan_for
 from cake_tune.planner.shape import Plan, Shape
 from cake_tune.planner.table import PlannerTable
 from cake_tune.search.doubt import doubt
@@ -109,7 +109,7 @@ class Adaptive:
         found = doubt(samples, self._model, self._num_sms, left)
         if float(found.regret @ weight) <= self._bound * self._weight.sum():
             self.table = table_of_samples(samples, self._info, self._in_force)
-            answers = [self._answer(self.table, point.shape) for point in left]
+            answers = [plan_for(self.table, point.shape) for point in left]
             found = doubt(samples, self._model, self._num_sms, left, answers)
         loss = found.regret * weight
         self._regret = float(loss.sum() / self._weight.sum())
@@ -117,19 +117,6 @@ class Adaptive:
             return []
         order = np.argsort(-loss, kind="stable")[: max(LEAST_STEP, round(STEP * len(self._points)))]
         return [Point(self._points[places[i]].shape, found.plans[i]) for i in sorted(order.tolist())]
-
-    @staticmethod
-    def _answer(table: PlannerTable, shape: Shape) -> Plan | None:
-        try:
-            return decide(
-                table,
-                num_tokens=shape.num_tokens,
-                num_heads=shape.num_heads,
-                topk=shape.topk,
-                extra_topk=shape.extra_topk,
-            ).plan
-        except ContractError:
-            return None
 
 
 def _weights(points: Sequence[Point], workload: tuple[tuple[int, float], ...]) -> Floats:

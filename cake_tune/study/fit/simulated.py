@@ -12,15 +12,14 @@ import numpy as np
 from cake_tune.backends.simulated_device import SimulatedDevice
 from cake_tune.backends.simulated_noise import Noise
 from cake_tune.backends.simulated_time import grid_of
-from cake_tune.errors import ContractError
 from cake_tune.journal.record import PlanRow, PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.measure.calibrate import measure_band
 from cake_tune.measure.protocol import Protocol
 from cake_tune.measure.race import race
 from cake_tune.measure.visit import Visit
-from cake_tune.planner.lookup import decide
-from cake_tune.planner.shape import Plan, Shape
+from cake_tune.planner.lookup import plan_for
+from cake_tune.planner.shape import Plan
 from cake_tune.planner.table import FAMILY, KernelIdentity, PlannerTable
 from cake_tune.spec import Point
 from cake_tune.sweep.provenance import plan_in_force
@@ -96,27 +95,13 @@ class Subject:
 
 def table_losses(table: PlannerTable, points: Sequence[Point], true: Sequence[Mapping[Plan, float]]) -> list[float]:
     """What the answers of ``table`` truly lose, as fractions; an answer that is no plan of the point, the most."""
-    return [loss(answer(table, point.shape), times) for point, times in zip(points, true, strict=True)]
+    return [loss(plan_for(table, point.shape), times) for point, times in zip(points, true, strict=True)]
 
 
 def loss(plan: Plan | None, times: Mapping[Plan, float]) -> float:
     """What ``plan`` loses to the fastest, by ``times``; the slowest's loss for one without."""
     best = min(times.values())
     return (times[plan] if plan in times else max(times.values())) / best - 1  # type: ignore[index]
-
-
-def answer(table: PlannerTable, shape: Shape) -> Plan | None:
-    """The plan of ``table``; None where it has none that runs."""
-    try:
-        return decide(
-            table,
-            num_tokens=shape.num_tokens,
-            num_heads=shape.num_heads,
-            topk=shape.topk,
-            extra_topk=shape.extra_topk,
-        ).plan
-    except ContractError:
-        return None
 
 
 def _visitor(noise: Noise, true: Mapping[Plan, float]):  # type: ignore[no-untyped-def]
