@@ -36,12 +36,17 @@ constexpr bool dual_cache = CAKE_DUAL_CACHE;
 constexpr bool nvfp4_query = CAKE_QK_NVFP4;
 constexpr bool warpgroups = CAKE_WARPGROUP;   // sm_90a: 64 heads per CTA on wgmma (warpgroup.cuh) whatever the head tiles of the plan
 
+constexpr bool shared_tile = CAKE_TILE;         // sm_90a: a warp scores whole rows, and all warps share the decoded tile (tile.cuh)
+
 constexpr int num_warps = groups * slices;
 constexpr int num_threads = num_warps * 32;
 constexpr int block_heads = (warpgroups ? 4 : head_tiles) * heads_per_tile;
 #if CAKE_WARPGROUP
 #include "warpgroup_config.cuh"
+#elif CAKE_TILE
+#include "tile_config.cuh"
 #else
+constexpr int gather_rows = step_candidates / slices;   // of each warp
 constexpr int slice_units = num_units / slices;      // unit p of slice s is p * slices + s, so the last two slices end on RoPE
 constexpr int score_tiles = head_tiles * 2;          // m16n8 tiles of one step's scores
 constexpr int output_tiles = slice_units * 4;        // n8 tiles of output dims per warp and head tile

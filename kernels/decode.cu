@@ -2,6 +2,8 @@
 // Unsplit plans write the output here; split plans write normalised BF16 partials and base-2 LSEs for merge.cu.
 #if CAKE_WARPGROUP
 #include "warpgroup.cuh"
+#elif CAKE_TILE
+#include "tile.cuh"
 #else
 #include "pipeline.cuh"
 #endif

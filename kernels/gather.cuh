@@ -42,6 +42,17 @@ CAKE_INLINE StepList list_steps(const AttentionArgs& args, int main_length, int 
   return {main_steps, main_steps + extra_steps, main_count * steps_per_chunk - main_steps};
 }
 
+// Chunks with work in this CTA, in order: main chunks, then extra chunks.
+struct ChunkList {
+  int main_count, count, extra_shift;
+  CAKE_INLINE explicit ChunkList(const StepList& steps)
+      : main_count((steps.main_steps + steps_per_chunk - 1) / steps_per_chunk),
+        count(main_count + (steps.total_steps - steps.main_steps + steps_per_chunk - 1) / steps_per_chunk),
+        extra_shift((steps.main_steps + steps.extra_shift) / steps_per_chunk - main_count) {}
+  CAKE_INLINE bool is_extra(int chunk) const { return dual_cache && chunk >= main_count; }
+  CAKE_INLINE int place(int chunk) const { return is_extra(chunk) ? chunk + extra_shift : chunk; }
+};
+
 // The table in the making. fetch() only requests the indices: none waits for a length, and other loads can follow before the first is used.
 struct SlotTable {
   static constexpr int rounds = max_chunks * chunk_width / num_threads;
@@ -90,7 +101,7 @@ struct SlotTable {
 
 // Where a lane takes part in the copies: neighbouring lanes share a row, so its bytes arrive in whole 128-byte lines.
 struct GatherLane {
-  static constexpr int rows_per_warp = step_candidates / slices;
+  static constexpr int rows_per_warp = gather_rows;
   static constexpr int lanes_per_row = rows_per_warp >= 4 ? 8 : 32 / rows_per_warp;
   static constexpr int rows_per_pass = 32 / lanes_per_row;
   static constexpr int passes = rows_per_warp / rows_per_pass;

@@ -66,14 +66,19 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
   const int lane = threadIdx.x % 32;
   const Group group(shared, threadIdx.x / 32);
   launch_dependents();
-  wait_for_previous_grid();
-
+  // Whatever needs no memory is worked out before the wait, and the arguments are in the constant cache after it.
+  RowAddresses at(group.slice, lane, group.decoded);
+  if (head_tiles < 4) at.settle();
   const BlockPlace place(args);
   const int first_chunk = place.split * args.chunks_per_block;
+  RawQuery raw_query;
+  raw_query.aim(args, place.token, place.first_head);
+  touch_arguments(args);
+  wait_for_previous_grid();
+
   SlotTable table;
   table.fetch(args, place.token, first_chunk, min(args.chunks_per_block, args.num_chunks - first_chunk));
-  RawQuery raw_query;
-  raw_query.fetch(args, place.token, place.first_head);
+  raw_query.fetch_pass();
   const StepList list = table.store(args, shared);
   __syncthreads();
 
@@ -85,7 +90,7 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
   load_query(query, shared + query_offset, group.slice, lane);
   __syncthreads();
   steps.gather_first(early_steps, prefetch_steps, lane);
-  const RowAddresses at(group.slice, lane, group.decoded);
+  if (head_tiles == 4) at = RowAddresses(group.slice, lane, group.decoded);   // no registers to keep them through the above
   Output output = {};
   Softmax softmax;
   softmax.init(group, lane);

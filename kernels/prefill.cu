@@ -2,6 +2,8 @@
 // is 1. The same pipeline as decode, with up to four head tiles.
 #if CAKE_WARPGROUP
 #include "warpgroup.cuh"
+#elif CAKE_TILE
+#include "tile.cuh"
 #else
 #include "pipeline.cuh"
 #endif

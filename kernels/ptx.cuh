@@ -95,6 +95,13 @@ CAKE_INLINE uint2 load_cluster_u64(u32 a) {
 CAKE_INLINE uint4 load_cluster_u128(u32 a) {
   uint4 r; asm volatile("ld.shared::cluster.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "r"(a)); return r;
 }
+CAKE_INLINE void store_cluster_u64(u32 a, u32 x, u32 y) { asm volatile("st.shared::cluster.v2.u32 [%0], {%1,%2};" :: "r"(a), "r"(x), "r"(y) : "memory"); }
+CAKE_INLINE void store_cluster_u128(u32 a, uint4 x) {
+  asm volatile("st.shared::cluster.v4.u32 [%0], {%1,%2,%3,%4};" :: "r"(a), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+}
+// The two halves of a meeting that orders no memory: each block says that it runs, and later waits for the other's word.
+CAKE_INLINE void arrive_at_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+CAKE_INLINE void wait_for_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 CAKE_INLINE void meet_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -103,6 +110,22 @@ CAKE_INLINE void meet_cluster() {
 CAKE_INLINE void leave_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// A transfer is bytes that another block of the cluster copies into this block's shared memory; `transfer` is 8 bytes of it, set up by one thread before the
+// block tells the cluster that it is there.
+CAKE_INLINE void expect_transfer(u32 transfer, u32 bytes) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(transfer) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(transfer), "r"(bytes) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// `to` and `transfer` are addresses of the other block (cluster_address).
+CAKE_INLINE void send(u32 to, u32 from, u32 bytes, u32 transfer) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"(to), "r"(from), "r"(bytes), "r"(transfer) : "memory");
+}
+CAKE_INLINE void wait_for_transfer(u32 transfer) {
+  asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0; @!done bra again; }" :: "r"(transfer) : "memory");
 }
 
 // ---- programmatic dependent launch: no-ops in an ordinary launch ------------------------------------------------

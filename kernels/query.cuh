@@ -22,23 +22,24 @@ static_assert(first_rope_lane > 0 && first_rope_lane < RowPieces::lanes, "only t
 #endif
 
 #if CAKE_WARPGROUP
-// Rows of this CTA: half warp i of the CTA takes rows i, i + rows_per_pass, ... All are copied to their places at once and converted there, each
-// thread its own pieces: in a loop, because code that runs once costs more to fetch than to run.
+// Rows of this CTA, or of the part of them that this block of a pair converts for both: half warp i takes rows first + i, first + i + rows_per_pass,
+// ... All are copied to their places at once and converted there, each thread its own pieces: in a loop, because code that runs once costs more to
+// fetch than to run.
 struct RawQuery {
-  static constexpr int rows_per_pass = num_threads / RowPieces::lanes, passes = block_heads / rows_per_pass;
+  static constexpr int rows_per_pass = num_threads / RowPieces::lanes;
+  u32 first, end;
 
   // Commits one group of copies.
   CAKE_INLINE void fetch(const AttentionArgs& args, int token, int first_head, u32 target) const {
-    const int lane = threadIdx.x % RowPieces::lanes, row = threadIdx.x / RowPieces::lanes;
-    const u16* source = args.query + ((s64)token * args.num_heads + first_head + row) * latent_dims + lane * 8;
-    const int rows_left = args.num_heads - first_head - row;
-#pragma unroll
-    for (int i = 0; i < passes; i++) {
-      const bool exists = i * rows_per_pass < rows_left;
+    const int lane = threadIdx.x % RowPieces::lanes;
+    const u16* source = args.query + ((s64)token * args.num_heads + first_head) * latent_dims + lane * 8;
+#pragma unroll 1
+    for (u32 row = first + threadIdx.x / RowPieces::lanes; row < end; row += rows_per_pass) {
+      const bool exists = row < args.num_heads - first_head;
 #pragma unroll
       for (int k = 0; k < RowPieces::count; k++)
-        copy_async(target + query_piece(row + i * rows_per_pass, lane + RowPieces::lanes * k),
-                   (const u8*)(exists ? source + i * rows_per_pass * latent_dims + k * RowPieces::lanes * 8 : args.query), exists ? piece_bytes : 0);
+        copy_async(target + query_piece(row, lane + RowPieces::lanes * k), (const u8*)(exists ? source + row * latent_dims + k * RowPieces::lanes * 8 : args.query),
+                   exists ? piece_bytes : 0);
     }
     commit_copies();
   }
@@ -46,7 +47,7 @@ struct RawQuery {
   CAKE_INLINE void convert(u32 target, u32 factors, float score_scale) const {
     const u32 lane = threadIdx.x % RowPieces::lanes;
 #pragma unroll 1
-    for (u32 row = threadIdx.x / RowPieces::lanes; row < block_heads; row += rows_per_pass) {
+    for (u32 row = first + threadIdx.x / RowPieces::lanes; row < end; row += rows_per_pass) {
       RowPieces pieces;
 #pragma unroll
       for (int k = 0; k < RowPieces::count; k++) pieces.words[k] = load_shared_u128(target + query_piece(row, lane + RowPieces::lanes * k));
@@ -72,11 +73,11 @@ struct RawQuery {
     source += rows_per_pass * latent_dims;
     rows_left -= rows_per_pass;
   }
-  CAKE_INLINE void fetch(const AttentionArgs& args, int token, int first_head) {
+  CAKE_INLINE void aim(const AttentionArgs& args, int token, int first_head) {
     const int head = first_head + threadIdx.x / RowPieces::lanes;
     source = args.query + ((s64)token * args.num_heads + head) * latent_dims + threadIdx.x % RowPieces::lanes * 8;
     rows_left = args.num_heads - head;
-    fetch_pass();
+    asm volatile("" : "+l"(source), "+r"(rows_left));
   }
   CAKE_INLINE void convert(u32 target, u32 factors, float score_scale) {
     u32 row = threadIdx.x / RowPieces::lanes;

@@ -6,7 +6,7 @@
 
 // Fragment order: lane t of a quad holds dims 8t..8t+7 of a NoPE unit, the ones that one packed 32-bit word of the cache holds.
 // decode_codes pairs dim j with dim j+4, so k step 0 of the unit takes dims (0,4) and (1,5), k step 1 dims (2,6) and (3,7).
-#if !CAKE_WARPGROUP
+#if !CAKE_WARPGROUP && !CAKE_TILE
 struct Query {
   u32 values[head_tiles][slice_units * 2][4];
 };
@@ -43,7 +43,7 @@ CAKE_INLINE void convert_row(const RowPieces& raw, u32 target, u32 row, u32 fact
   if (lane == 0) store_shared_f32(factor, __uint_as_float(exponent << 23) * score_scale);
 }
 
-#if !CAKE_WARPGROUP
+#if !CAKE_WARPGROUP && !CAKE_TILE
 CAKE_INLINE void load_query(Query& query, u32 source, int slice, int lane) {
   const int quad_row = lane >> 2, quad_lane = lane & 3;
   const bool has_rope = slice >= slices - 2;

@@ -4,7 +4,7 @@
 #include "block_scaled.cuh"
 
 // Fragments of the block-scaled product: 64 dims are units 2j and 2j + 1 of the slice, in dim order. A RoPE unit counts as zeros there.
-#if !CAKE_WARPGROUP
+#if !CAKE_WARPGROUP && !CAKE_TILE
 struct Query {
   static constexpr int pairs = slice_units / 2;
   u32 codes[head_tiles][pairs][4], scales[head_tiles][pairs], rope[head_tiles][2][4];
@@ -36,7 +36,7 @@ CAKE_INLINE void convert_row(const RowPieces& raw, u32 target, u32 row, u32 fact
     for (int i = 0; i < 8; i++) largest = fmaxf(largest, fabsf(x[i]));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));   // the neighbour has the other eight dims of the group
     if (k == RowPieces::count - 1 && lane >= first_rope_lane) {
-#if CAKE_WARPGROUP
+#if CAKE_WARPGROUP || CAKE_TILE
       const u32 down = 0x31803180u;   // 2^-28: the decoded codes of query and cache both lack 2^14
       store_shared_u128(piece, multiply_bf16(w.x, down), multiply_bf16(w.y, down), multiply_bf16(w.z, down), multiply_bf16(w.w, down));
 #else
@@ -48,7 +48,7 @@ CAKE_INLINE void convert_row(const RowPieces& raw, u32 target, u32 row, u32 fact
       u32 codes = 0;
 #pragma unroll
       for (int i = 0; i < 8; i++) codes |= (decoded > 0.f ? encode_e2m1(__fdiv_rn(x[i], decoded)) : 0u) << (4 * i);
-#if CAKE_WARPGROUP
+#if CAKE_WARPGROUP || CAKE_TILE
       u32 values[4];   // no block-scaled product there: the quantised values themselves, which F16 holds
       decode_codes(values, codes, duplicate_low(decode_scales(scale | scale << 8)));
       store_shared_u128(piece, values[0], values[1], values[2], values[3]);
@@ -57,10 +57,10 @@ CAKE_INLINE void convert_row(const RowPieces& raw, u32 target, u32 row, u32 fact
 #endif
     }
   }
-  if (lane == 0) store_shared_f32(factor, score_scale * (warpgroups ? code_bias * code_bias : 1.f));
+  if (lane == 0) store_shared_f32(factor, score_scale * (warpgroups || shared_tile ? code_bias * code_bias : 1.f));
 }
 
-#if !CAKE_WARPGROUP
+#if !CAKE_WARPGROUP && !CAKE_TILE
 CAKE_INLINE void load_query(Query& query, u32 source, int slice, int lane) {
   const int quad_row = lane >> 2, quad_lane = lane & 3;
   const bool has_rope = slice >= slices - 2;

@@ -1,4 +1,5 @@
-// From shares of rows in shared memory to whole rows and log-sum-exps in global memory: what every pipeline ends with.
+// From shares of rows in shared memory to whole rows and log-sum-exps in global memory: how the groups of pipeline.cuh end, and a block of warpgroups
+// that has no pair.
 //
 // A thread per head works out what each share of its row is multiplied with, from the {maximum, sum} that every group left for it; then the
 // CTA sums the weighted shares in float32 and writes whole 1024-byte rows. The code here runs once, so few instructions count for more than
@@ -7,26 +8,9 @@
 // An even number of splits may be launched in clusters of two neighbouring splits. Then the two blocks read each other's shares and totals from
 // shared memory (sm_90a only, for want of another board) and each finishes half of the heads for both: half as many partials, and neither partials nor a merge when there are two splits.
 #pragma once
-#include "args.cuh"
-#include "config.cuh"
 #include "dequant.cuh"
 #include "lse.cuh"
-
-// What this CTA works on. Derived from the block index both before and after the loop, because registers are short in between.
-struct BlockPlace {
-  int token, split, first_head;
-  CAKE_INLINE explicit BlockPlace(const AttentionArgs& args) {
-    const u32 block = block_index();
-    token = block;
-    first_head = 0;
-    split = split_index();
-    if (args.num_heads > block_heads) {   // head blocks are neighbours: their reads of the same rows meet in L2
-      const u32 head_blocks = ((u32)args.num_heads + block_heads - 1) / block_heads;
-      token = block / head_blocks;
-      first_head = (block - token * head_blocks) * block_heads;
-    }
-  }
-};
+#include "place.cuh"
 
 // The softmax total of one head over the groups of `ranks` blocks. A group without a valid candidate has sum 0 and the lowest maximum.
 template <int ranks> struct HeadTotals {
@@ -77,11 +61,6 @@ template <int ranks> CAKE_INLINE void finish_head(const AttentionArgs& args, con
   else args.mid_lse[place_of_head * args.mid_splits + place.split / ranks] = lse;
 }
 
-// Decoded pieces leave eight dims in the order 0 4 1 5 2 6 3 7.
-CAKE_INLINE uint4 natural_order(uint4 x) {
-  return make_uint4(__byte_perm(x.x, x.y, 0x5410), __byte_perm(x.z, x.w, 0x5410), __byte_perm(x.x, x.y, 0x7632), __byte_perm(x.z, x.w, 0x7632));
-}
-
 // One 16-byte piece of a row: the shares of all blocks, and their weighted sum.
 template <int ranks> struct Shares {
   static constexpr int count = ranks * staged_shares;
@@ -112,25 +91,30 @@ template <int ranks> CAKE_INLINE void finish_part(const AttentionArgs& args, con
   u32 blocks[ranks];   // where the shared memory of the cluster's blocks is
 #pragma unroll
   for (int rank = 0; rank < ranks; rank++) blocks[rank] = ranks == 1 ? shared : cluster_address(shared, rank);
-  if (thread < part_heads<ranks>) finish_head<ranks>(args, place, shared, blocks, thread);
-  __syncthreads();
-  // A thread keeps one piece of the row and walks down the rows.
-  constexpr int pieces = latent_dims * 2 / 16, rows_per_round = num_threads / pieces;
+  // A thread keeps one piece of the row and walks down the rows, some at a time: all their loads are on the way before the first is used, and those
+  // from another block, which is far, before the weights are known.
+  constexpr int pieces = latent_dims * 2 / 16, rows_per_round = num_threads / pieces, at_once = 2;
   const int piece = thread % pieces, first_row = place.split % ranks * part_heads<ranks>;
-  const bool nope = piece < nope_units * unit_dims / 8, direct = args.num_splits == ranks;
-  const s64 first_place = (s64)place.token * args.num_heads + place.first_head + first_row + thread / pieces;
-  u16* target = (direct ? args.output + first_place * latent_dims : args.mid_out + (first_place * args.mid_splits + place.split / ranks) * latent_dims) + piece * 8;
-  const s64 row_stride = (direct ? 1 : args.mid_splits) * (s64)latent_dims * rows_per_round;
-  const u32 weights = shared + weights_offset + (nope ? 0 : rope_weights), source = first_row * staged_row_bytes + piece * 16;
   const int rows = min(args.num_heads - place.first_head - first_row, part_heads<ranks>);
-  // Some rows at a time: all their loads are on the way, and shared memory of another block is far, before the first is used.
-  constexpr int at_once = ranks == 2 && staged_shares == 1 ? 8 : 2;
-#pragma unroll 1
-  for (int row = thread / pieces; row < rows; row += at_once * rows_per_round) {
-    Shares<ranks> shares[at_once];
+  const u32 source = first_row * staged_row_bytes + piece * 16;
+  Shares<ranks> shares[at_once];
+  auto load = [&](int row) {
 #pragma unroll
     for (int i = 0; i < at_once; i++)
       if (row + i * rows_per_round < rows) shares[i].load(blocks, source + (row + i * rows_per_round) * staged_row_bytes);
+  };
+  int row = thread / pieces;
+  if (ranks > 1) load(row);   // meet_cluster has made them visible
+  if (thread < part_heads<ranks>) finish_head<ranks>(args, place, shared, blocks, thread);
+  __syncthreads();
+  if (ranks == 1) load(row);
+  const bool nope = piece < nope_units * unit_dims / 8, direct = args.num_splits == ranks;
+  const s64 first_place = (s64)place.token * args.num_heads + place.first_head + first_row + row;
+  u16* target = (direct ? args.output + first_place * latent_dims : args.mid_out + (first_place * args.mid_splits + place.split / ranks) * latent_dims) + piece * 8;
+  const s64 row_stride = (direct ? 1 : args.mid_splits) * (s64)latent_dims * rows_per_round;
+  const u32 weights = shared + weights_offset + (nope ? 0 : rope_weights);
+#pragma unroll 1
+  while (row < rows) {
 #pragma unroll
     for (int i = 0; i < at_once; i++)
       if (row + i * rows_per_round < rows) {
@@ -138,6 +122,8 @@ template <int ranks> CAKE_INLINE void finish_part(const AttentionArgs& args, con
         *(uint4*)target = reuse_decoded && nope ? natural_order(x) : x;
         target += row_stride;
       }
+    row += at_once * rows_per_round;
+    load(row);
   }
 }
 

@@ -21,6 +21,10 @@ struct RowAddresses {
     const u32 scale_byte = 2 * ((lane >> 3) % slice_units * slices + slice) + (lane >> 2 & 1);
     value_scales = piece_offset(2 * (lane & 3), first_scale_piece + (scale_byte >> 4)) + (scale_byte & 15);
   }
+  CAKE_INLINE void settle() {
+    asm volatile("" : "+r"(units), "+r"(rope), "+r"(scales), "+r"(decoded_store), "+r"(decoded_load));
+    if (!reuse_decoded) asm volatile("" : "+r"(value_scales));
+  }
   // RoPE pieces 2k and 2k + 1: two pieces on is an XOR by 6, across a block of 8 pieces in an even slice only.
   CAKE_INLINE u32 rope_pair(u32 stage, int k, int slice) const {
     return k == 0 ? stage + rope : ((stage + rope) ^ (6 * piece_bytes)) + (slice & 1 ? 0 : 8 * piece_bytes);

@@ -4,6 +4,8 @@
 // 256 w .. 256 w + 255. So P is all that crosses, through shared memory. A chunk is decoded once, to F16 in shared memory (RoPE stays BF16), by
 // all threads, while the scores of the chunk before are computed: each thread keeps a quarter of one candidate's row in registers, loaded a chunk ahead.
 //
+// In a pair of splits each block converts half of the query, which both need, and copies it to the other one.
+//
 // Per chunk c, whose tile is there:
 //   start the scores of c and, meanwhile, decode c + 1 into the other tile and request c + 2
 //   softmax with a lazy maximum (softmax.cuh), P to shared memory; barrier
@@ -12,18 +14,7 @@
 #include "gather.cuh"
 #include "query.cuh"
 #include "results.cuh"
-#include "warpgroup_mma.cuh"
-
-// Chunks with work in this CTA, in order: main chunks, then extra chunks.
-struct ChunkList {
-  int main_count, count, extra_shift;
-  CAKE_INLINE explicit ChunkList(const StepList& steps)
-      : main_count((steps.main_steps + steps_per_chunk - 1) / steps_per_chunk),
-        count(main_count + (steps.total_steps - steps.main_steps + steps_per_chunk - 1) / steps_per_chunk),
-        extra_shift((steps.main_steps + steps.extra_shift) / steps_per_chunk - main_count) {}
-  CAKE_INLINE bool is_extra(int chunk) const { return dual_cache && chunk >= main_count; }
-  CAKE_INLINE int place(int chunk) const { return is_extra(chunk) ? chunk + extra_shift : chunk; }
-};
+#include "warpgroup_results.cuh"
 
 CAKE_INLINE uint4 load_row_piece(const u8* p) {
   uint4 r; asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p)); return r;
@@ -110,7 +101,10 @@ CAKE_INLINE void add_values(WarpgroupOutput& output, u32 shared, u32 tile, u32 r
     const u32 values = matrix_descriptor(tile, swizzled_block_bytes);
     warpgroup_arrive();
 #pragma unroll
-    for (int k = 0; k < 4; k++) warpgroup_values_256_f16(output, p + (k * 32 >> 4), values + (k * 2048 >> 4));
+    for (int k = 0; k < 4; k++) {
+      warpgroup_values_192_f16(output, p + (k * 32 >> 4), values + (k * 2048 >> 4));
+      warpgroup_values_last_64_f16(output, p + (k * 32 >> 4), values + ((k * 2048 + 3 * swizzled_block_bytes) >> 4));
+    }
     warpgroup_commit();
     warpgroup_wait<0>();
   } else {
@@ -165,30 +159,37 @@ struct WarpgroupSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; r++)
       top[r] = fmaxf(fmaxf(fmaxf(s[2 * r], s[2 * r + 1]), fmaxf(s[4 + 2 * r], s[5 + 2 * r])), fmaxf(fmaxf(s[8 + 2 * r], s[9 + 2 * r]), fmaxf(s[12 + 2 * r], s[13 + 2 * r])));
-    store_probabilities(sums, s, shared, at);
-    if (__syncthreads_or(top[0] > maximum[0] + headroom || top[1] > maximum[1] + headroom)) {   // rare after the first chunk
-      const u32 maxima = shared + maxima_offset + at.row() * 4;
-      const float own0 = quad_max(top[0]), own1 = quad_max(top[1]);
-      if ((at.lane & 3) == 0) {
-        store_shared_f32(maxima + at.index * block_heads * 4, own0);
-        store_shared_f32(maxima + at.index * block_heads * 4 + 32, own1);
-      }
-      __syncthreads();
-#pragma unroll
-      for (int r = 0; r < 2; r++) {
-        const float raised = fmaxf(maximum[r], fmaxf(load_shared_f32(maxima + r * 32), load_shared_f32(maxima + block_heads * 4 + r * 32)));
-        const float rescale = exp2_fast(maximum[r] - raised);
-        maximum[r] = raised;
-        sum[r] *= rescale;
-        if (!first)
-#pragma unroll
-          for (int n = 0; n < 32; n++) { output[4 * n + 2 * r] *= rescale; output[4 * n + 2 * r + 1] *= rescale; }
-      }
+    bool raise = first;   // rare later
+#pragma unroll 1
+    while (true) {
+      if (raise) raise_maxima(top, output, shared, first, at);
       store_probabilities(sums, s, shared, at);
-      __syncthreads();
+      if (!__syncthreads_or(!raise && (top[0] > maximum[0] + headroom || top[1] > maximum[1] + headroom))) break;
+      raise = true;
     }
     sum[0] += sums[0];
     sum[1] += sums[1];
+  }
+
+  // The largest score that either warpgroup has seen becomes the maximum; holds a barrier.
+  CAKE_INLINE void raise_maxima(const float (&top)[2], WarpgroupOutput& output, u32 shared, bool first, const WarpgroupPlace& at) {
+    const u32 maxima = shared + maxima_offset + at.row() * 4;
+    const float own0 = quad_max(top[0]), own1 = quad_max(top[1]);
+    if ((at.lane & 3) == 0) {
+      store_shared_f32(maxima + at.index * block_heads * 4, own0);
+      store_shared_f32(maxima + at.index * block_heads * 4 + 32, own1);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      const float raised = fmaxf(maximum[r], fmaxf(load_shared_f32(maxima + r * 32), load_shared_f32(maxima + block_heads * 4 + r * 32)));
+      const float rescale = exp2_fast(maximum[r] - raised);
+      maximum[r] = raised;
+      sum[r] *= rescale;
+      if (!first)
+#pragma unroll
+        for (int n = 0; n < 32; n++) { output[4 * n + 2 * r] *= rescale; output[4 * n + 2 * r + 1] *= rescale; }
+    }
   }
 
   CAKE_INLINE void store_totals(u32 shared, const WarpgroupPlace& at) const {
@@ -209,19 +210,39 @@ CAKE_INLINE void stage_output(const WarpgroupOutput& o, u32 shared, const Warpgr
                  pack_bf16(o[4 * n + 6], o[4 * n + 7]));
 }
 
+// This block's half of the converted query and its factors, to the other block of the pair: each warp a block of 64 dims.
+constexpr u32 half_block_bytes = swizzled_block_bytes / 2, half_factor_bytes = block_heads / 2 * 4;
+constexpr u32 sent_bytes = matrix_bytes / 2 + half_factor_bytes;
+static_assert(num_warps * 64 == latent_dims, "a warp per block of dims");
+CAKE_INLINE void send_half_query(u32 shared, u32 rank) {
+  const u32 thread = thread_index();
+  if (thread % 32 != 0) return;
+  const u32 away = cluster_address(shared, 1 - rank) - shared, transfer = shared + transfer_offset + away;
+  const u32 from = shared + query_offset + thread / 32 * swizzled_block_bytes + rank * half_block_bytes, factors = shared + factors_offset + rank * half_factor_bytes;
+  send(from + away, from, half_block_bytes, transfer);
+  if (thread == 0) send(factors + away, factors, half_factor_bytes, transfer);
+}
+
 CAKE_INLINE void attend(const AttentionArgs& args) {
   extern __shared__ __align__(1024) u8 shared_memory[];
   const u32 shared = shared_address(shared_memory);
   const u32 thread = threadIdx.x;
   const WarpgroupPlace at(thread);
   launch_dependents();
-  wait_for_previous_grid();
-
   const BlockPlace place(args);
   const int first_chunk = place.split * args.chunks_per_block;
+  touch_arguments(args);
+  wait_for_previous_grid();
+
   SlotTable table;
   table.fetch(args, place.token, first_chunk, min(args.chunks_per_block, args.num_chunks - first_chunk));
-  const RawQuery raw_query;
+  const bool paired = cluster_blocks() == 2;   // then each block converts half of the query, and sends it to the other one
+  const u32 rank = place.split % 2;
+  if (paired) {
+    if (thread == 0) expect_transfer(shared + transfer_offset, sent_bytes);
+    arrive_at_cluster();
+  }
+  const RawQuery raw_query = {paired ? rank * (block_heads / 2) : 0, paired ? (rank + 1) * (block_heads / 2) : block_heads};
   raw_query.fetch(args, place.token, place.first_head, shared + query_offset);
   const ChunkList chunks(table.store(args, shared));
   __syncthreads();
@@ -239,9 +260,16 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
   load_rows(rows, 1);
   wait_for_copies<2>();   // all but the first two RoPE blocks
   raw_query.convert(shared + query_offset, shared + factors_offset, args.score_scale);
+  if (cluster_blocks() == 2) {
+    publish_to_products();   // and to copies
+    wait_for_cluster();      // the other block runs, so its shared memory is there
+    __syncthreads();
+    send_half_query(shared, split_index() % 2);
+  }
   first_rows.decode(tile_of(0), thread);
   wait_for_copies<1>();
   publish_to_products();
+  if (cluster_blocks() == 2) wait_for_transfer(shared + transfer_offset);
   __syncthreads();
   WarpgroupOutput output = {};
   WarpgroupSoftmax softmax;
@@ -269,7 +297,12 @@ CAKE_INLINE void attend(const AttentionArgs& args) {
     __syncthreads();   // its tile and P are free
   }
   softmax.store_totals(shared, at);
+  if (cluster_blocks() == 2) {
+    arrive_at_cluster();
+    write_pair(args, output, shared, thread, at.index, at.warp, at.lane);
+    return;
+  }
   __syncthreads();
   stage_output(output, shared, at);
-  finish_rows(args, BlockPlace(args), shared, thread);
+  finish_part<1>(args, BlockPlace(args), shared, thread);
 }

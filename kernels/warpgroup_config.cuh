@@ -9,6 +9,7 @@ constexpr int matrix_bytes = latent_dims / 64 * swizzled_block_bytes;
 __device__ constexpr u32 swizzled(u32 row, u32 piece) { return (piece >> 3) * swizzled_block_bytes + row * 128 + ((piece ^ row) & 7) * piece_bytes; }
 __device__ constexpr u32 query_piece(u32 row, u32 piece) { return swizzled(row, piece); }
 
+constexpr int gather_rows = 4;   // of each warp: not used, rows come through registers
 constexpr int query_offset = 0;
 constexpr int tile_bytes = nope_units / 2 * swizzled_block_bytes;                  // the decoded dims of a chunk
 constexpr int tiles_offset = matrix_bytes;
@@ -22,6 +23,7 @@ constexpr int stats_offset = valid_offset + max_steps * 2;                      
 constexpr int stats_bytes = block_heads * 8;
 constexpr int maxima_offset = stats_offset + groups * stats_bytes;                 // per warpgroup and head: the maximum of its candidates
 constexpr int factors_offset = maxima_offset + groups * block_heads * 4;           // per head: log2-unit score = product * factor
-constexpr int shared_bytes = factors_offset + block_heads * 4;
+constexpr int transfer_offset = factors_offset + block_heads * 4;                   // of the half of the query that the other block of a pair sends (ptx.cuh)
+constexpr int shared_bytes = transfer_offset + 16;
 static_assert(groups == 2 && slices == 4 && stages == 2 && reuse_decoded, "two warpgroups, two tiles");
 static_assert(block_heads * staged_row_bytes <= probability_offset, "the staging fits what it overlays");

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS, MAX_SPLITS = 2**31 - 1, 2**16 - 1
 """Of a grid: blocks side by side, and splits of each."""
+MANY_SPLITS, SPREAD_MERGES = 16, 4
+"""Measured (kernels/NOTES.md): splits from which pairs pay, and merge CTAs that a multiprocessor takes when spread."""
 
 
 def launch_decode(call: "AttentionCall") -> None:
@@ -72,16 +74,28 @@ def _launch_here(call: "AttentionCall", device: int) -> None:
         splits //= 2
         NUM_SPLITS.pack_into(launcher.arguments, NUM_SPLITS_OFFSET, splits)
     if splits > 1:
-        submit(loaded_merge(device), rows, stream)
+        merge = loaded_merge(device)
+        spread = spreads_merge(blocks * call.num_splits, rows, kernel.num_sms)
+        submit(merge, rows, stream, padding=merge.spread_bytes if spread else 0)
 
 
 def merges_in_pairs(blocks: int, splits: int, num_sms: int) -> bool:
     """Whether neighbouring splits are launched as clusters that leave one partial between them, or the result.
 
-    Two splits always (no merge then). More splits only where the grid takes more than half of the multiprocessors and
-    no more than all: there a merge that is waiting for the end crowds onto the few that are free.
+    Two splits always (no merge then). From ``MANY_SPLITS`` on, where a merge has much to read, if the grid takes more
+    than half of the multiprocessors and no more than all: in later waves a cluster waits for two of them to be free.
     """
-    return splits == 2 or (splits % 2 == 0 and num_sms < 2 * blocks * splits <= 2 * num_sms)
+    many = splits >= MANY_SPLITS and splits % 2 == 0
+    return splits == 2 or (many and num_sms < 2 * blocks * splits <= 2 * num_sms)
+
+
+def spreads_merge(blocks: int, rows: int, num_sms: int) -> bool:
+    """Whether the ``rows`` CTAs of a merge ask for shared memory that they do not use.
+
+    They are launched early and wait, all on the few multiprocessors that ``blocks`` CTAs of decode leave free, unless
+    only a few fit on each. Where they are too many to be resident at once, that would hold the last ones back.
+    """
+    return 2 * blocks > num_sms and rows <= SPREAD_MERGES * num_sms
 
 
 class _Launcher:
@@ -108,16 +122,19 @@ class _Launcher:
         self._pair_config.blockDimY = self._pair_config.blockDimZ = 1
         self._pair_config.attrs, self._pair_config.numAttrs = [early, pair], 2
 
-    def submit(self, kernel: LoadedKernel, blocks: int, stream: int, splits: int = 1, cluster: int = 1) -> None:
+    def submit(
+        self, kernel: LoadedKernel, blocks: int, stream: int, splits: int = 1, cluster: int = 1, padding: int = 0
+    ) -> None:
         """Put ``blocks`` x ``splits`` CTAs of ``kernel`` on ``stream``, clusters of 1 or 2 splits.
 
+        ``padding`` is shared memory in bytes beyond what the kernel uses.
         The driver copies the arguments before it returns.
         """
         config = self._config if cluster == 1 else self._pair_config
         config.gridDimX = blocks
         config.gridDimY = splits
         config.blockDimX = kernel.threads
-        config.sharedMemBytes = kernel.shared_bytes
+        config.sharedMemBytes = kernel.shared_bytes + padding
         config.hStream = stream
         status = driver.cuLaunchKernelEx(config, kernel.function, self._parameters, 0)
         if status[0]:

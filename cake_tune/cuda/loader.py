@@ -29,6 +29,8 @@ class LoadedKernel(NamedTuple):
     """0 for merge, which takes rows."""
     max_cluster: int
     """Splits that may be launched as one cluster."""
+    spread_bytes: int
+    """Shared memory in bytes that a CTA may ask for beyond what it uses: of merge only."""
     num_sms: int
     """Of the device."""
     code: Any
@@ -76,6 +78,7 @@ def _arch(device: int) -> str:
 
 def _load(specialisation: Specialisation) -> LoadedKernel:
     manifest = load_manifest()
+    spread = manifest.merge_spread_bytes[specialisation.arch] if specialisation.variant is None else 0
     cubin = load_cubin(manifest, specialisation)
     with cuda_packages():
         from cuda.core import ObjectCode
@@ -89,7 +92,7 @@ def _load(specialisation: Specialisation) -> LoadedKernel:
             driver.cuFuncSetAttribute(
                 function,
                 driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                specialisation.shared_bytes,
+                specialisation.shared_bytes + spread,
             )
         )
     return LoadedKernel(
@@ -98,6 +101,7 @@ def _load(specialisation: Specialisation) -> LoadedKernel:
         specialisation.shared_bytes,
         0 if specialisation.variant is None else specialisation.variant.heads_per_block,
         manifest.max_cluster[specialisation.arch],
+        spread,
         torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count,
         code,
     )

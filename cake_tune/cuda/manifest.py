@@ -56,6 +56,8 @@ class Manifest:
     """Dynamic shared memory in bytes that a CTA can have, by architecture."""
     max_cluster: dict[str, int]
     """Splits that may be launched as one cluster, by architecture; 1 where clusters are not used."""
+    merge_spread_bytes: dict[str, int]
+    """Shared memory in bytes that a merge CTA may ask for, so that few share a multiprocessor, by architecture."""
     qk_modes: dict[str, int]
     """Value of ``CAKE_QK_NVFP4`` by query mode, the default mode first."""
     sources: dict[str, Source]
@@ -120,6 +122,7 @@ def read_manifest(folder: Path) -> Manifest:
         sources=sources,
         merge_threads=kernels["merge"]["threads"],
         max_cluster={arch: limits["max_cluster"] for arch, limits in raw["archs"].items()},
+        merge_spread_bytes={arch: limits["merge_spread_bytes"] for arch, limits in raw["archs"].items()},
         variants={
             name: _variant(name, variant, raw["geometry"]["heads_per_tile"])
             for name, variant in raw["variants"].items()
