@@ -1,5 +1,7 @@
 """A file written whole: readers see the old content or the new, and a failure leaves the old."""
 
+import errno
+
 import pytest
 
 from cake_tune._files import whole_file
@@ -29,6 +31,27 @@ def test_a_failure_inside_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_place_that_cannot_be_written_is_an_oserror(tmp_path):
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "missing" / "file"):
+def test_a_place_that_cannot_be_written_is_an_oserror_that_names_it(tmp_path):
+    path = tmp_path / "missing" / "file"
+    with pytest.raises(FileNotFoundError) as caught, whole_file(path):
         pass
+    assert caught.value.filename == str(path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as caught, whole_file(tmp_path / "folder"):
+        pass
+    assert caught.value.filename == str(tmp_path / "folder")
+
+
+def test_a_disk_that_fills_up_is_named_by_the_file_that_did_not_fit(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(OSError, match="No space") as caught, whole_file(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+
+
+def test_what_another_file_refused_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, whole_file(tmp_path / "file"):
+        (tmp_path / "absent").read_text()
+    assert caught.value.filename == str(tmp_path / "absent")

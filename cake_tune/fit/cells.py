@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cake_tune.fit.choices import Choices, Gain, decode_choice
+from cake_tune.fit.choices import Choices, decode_choice
 from cake_tune.fit.decisions import (
     decode_head_tiles,
     fewest_splits,
@@ -47,8 +47,11 @@ class Cells(Protocol):
     def total(self, choice: Ints) -> float:
         """Total regret of one column per cell."""
 
-    def gain(self, before: Ints, after: Ints) -> Gain:
-        """How much ``after`` saves over ``before``, bootstrapped over rounds."""
+    def mean_gain(self, before: Ints, after: Ints) -> float:
+        """What ``after`` saves over ``before`` where they differ, on average."""
+
+    def least_gain(self, before: Ints, after: Ints) -> float:
+        """The least that it saves, bootstrapped over rounds."""
 
 
 class _Collapsed:
@@ -67,9 +70,13 @@ class _Collapsed:
         """Total regret of one column per cell."""
         return float(self.regret[self._every, choice].sum())
 
-    def gain(self, before: Ints, after: Ints) -> Gain:
-        """How much ``after`` saves over ``before``, bootstrapped over rounds."""
-        return self.choices.gain(before[self._cell], after[self._cell])
+    def mean_gain(self, before: Ints, after: Ints) -> float:
+        """What ``after`` saves over ``before`` where they differ, on average."""
+        return self.choices.mean_gain(before[self._cell], after[self._cell])
+
+    def least_gain(self, before: Ints, after: Ints) -> float:
+        """The least that it saves, bootstrapped over rounds."""
+        return self.choices.least_gain(before[self._cell], after[self._cell])
 
 
 class DecodeCells(_Collapsed):

@@ -6,7 +6,9 @@ simple method is better by more than one standard error.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +21,7 @@ from cake_tune.fit.regions import regions_of
 from cake_tune.fit.regret import summarise
 from cake_tune.fit.rules import fit_rules
 from cake_tune.fit.samples import Floats, Ints, Samples
+from cake_tune.journal.second import halved
 from cake_tune.planner.cost import CostModel
 from cake_tune.planner.outside import METHODS, Method, Outside, Score
 from cake_tune.planner.rules import Rules
@@ -38,19 +41,20 @@ _MOST_FOR_SIMPLICITY = 0.005
 """Mean regret above which a simpler method is not worth it, however unsure."""
 
 
-def choose_outside(samples: Samples, table: PlannerTable, start: Rules, in_force: PlannerTable) -> Outside | None:
+def choose_outside(
+    samples: Samples, table: PlannerTable, start: Rules, in_force: PlannerTable, second: Executor | None = None
+) -> Outside | None:
     """The methods for unmeasured shapes; None where too little was measured to leave any out.
 
     ``start`` is where the rules of each fold begin: it must not have seen the device. ``table`` is what was fitted on
-    everything.
+    everything. A half of the folds runs in the process ``second``, if there is one.
     """
     samples = samples.thinned(_MOST_POINTS)
     model = fit_cost_model(samples, table.device.num_sms)
     bench = _Bench(table, start, in_force, model)
-    of_groups, of_tokens = (
-        _pooled(bench, samples, _group_folds(samples)),
-        _pooled(bench, samples, _token_folds(samples)),
-    )
+    group_folds, token_folds = _group_folds(samples), _token_folds(samples)
+    found = halved(second, partial(bench.regrets, samples), [*group_folds, *token_folds])
+    of_groups, of_tokens = _pooled(found[: len(group_folds)]), _pooled(found[len(group_folds) :])
     if of_groups is None and of_tokens is None:
         return None
     groups: Method = "rules" if of_groups is None else _simplest_good(of_groups)
@@ -81,20 +85,14 @@ class _Bench:
     """What every fold needs."""
 
     def __init__(self, table: PlannerTable, start: Rules, in_force: PlannerTable, model: CostModel | None) -> None:
-        self._table, self._start, self._in_force, self._model = table, start, in_force, model
+        self._bare = replace(table, exceptions=(), measured=(), outside=None, certificate=None)
+        self._start, self._in_force, self._model = start, in_force, model
 
     def regrets(self, samples: Samples, held: Ints) -> Regrets:
         """What each method loses at the points ``held``, fitted on the others."""
         seen = samples.take(np.setdiff1d(np.arange(len(samples)), held))
-        num_sms = self._table.device.num_sms
-        bare = replace(
-            self._table,
-            rules=fit_rules(seen, self._start, num_sms),
-            exceptions=(),
-            measured=(),
-            outside=None,
-            certificate=None,
-        )
+        num_sms = self._bare.device.num_sms
+        bare = replace(self._bare, rules=fit_rules(seen, self._start, num_sms))
         asked = samples.take(held)
         lost: Regrets = {"rules": np.array(table_regrets(asked, bare))}
         full = replace(bare, exceptions=find_overrides(seen, bare, self._in_force))
@@ -127,9 +125,8 @@ def modelled_regrets(samples: Samples, model: CostModel, num_sms: int) -> Floats
     return lost
 
 
-def _pooled(bench: _Bench, samples: Samples, folds: list[Ints]) -> Regrets | None:
+def _pooled(found: list[Regrets]) -> Regrets | None:
     """The regrets of all folds; None without any."""
-    found = [bench.regrets(samples, held) for held in folds]
     return {method: np.concatenate([each[method] for each in found]) for method in found[0]} if found else None
 
 

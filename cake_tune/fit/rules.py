@@ -78,8 +78,7 @@ def _prefer(published: list[Rules], start: Rules, fitted: Rules, cells: Cells) -
 
 def _better(cells: Cells, before: Ints, after: Ints) -> bool:
     """Whether ``after`` gains over ``before``: more than the tie band where they differ, and beyond noise."""
-    gain = cells.gain(before, after)
-    return gain.low > 0 and gain.mean > _band(cells)
+    return cells.mean_gain(before, after) > _band(cells) and cells.least_gain(before, after) > 0
 
 
 def _band(cells: Cells) -> float:
@@ -92,9 +91,10 @@ def _step(rules: Rules, move: Move, cells: Cells, band: float) -> Rules:
     best = _best(rules, move, cells, cells.total(current))
     if best is None:
         return rules
-    gain = cells.gain(current, cells.choose(best))
-    enough = gain.low > band if move.adds else gain.low > 0 and gain.mean > band
-    return best if enough else rules
+    column = cells.choose(best)
+    if not move.adds and cells.mean_gain(current, column) <= band:
+        return rules
+    return best if cells.least_gain(current, column) > (band if move.adds else 0) else rules
 
 
 def _best(rules: Rules, move: Move, cells: Cells, total: float) -> Rules | None:

@@ -1,11 +1,17 @@
 """Fit a run's directory: the table its journal gives, and the proof that a committed table is that one."""
 
+from concurrent.futures import Executor
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
 from cake_tune.errors import JournalError, TableError, WrongResultError
-from cake_tune.fit.table import build_table
-from cake_tune.journal.run import RunDirectory
+from cake_tune.fit.collect import Collector
+from cake_tune.fit.samples import Samples
+from cake_tune.fit.table import table_of_samples
+from cake_tune.journal.fill import Taker, fill
+from cake_tune.journal.run import RunDirectory, RunInfo
+from cake_tune.journal.second import second_process
 from cake_tune.planner.table import PlannerTable, load_table, table_text
 
 
@@ -16,7 +22,18 @@ def table_of_run(run: RunDirectory) -> PlannerTable:
     usable time, ``TableError`` without the table in force.
     """
     info, in_force = run.read_info(), load_table(run.in_force)
-    return build_table(run.read_records(), info, in_force)
+    with second_process(run) as second:
+        return table_of_samples(samples_of_run(run, info, second=second), info, in_force, second)
+
+
+def samples_of_run(run: RunDirectory, info: RunInfo, *others: Taker, second: Executor | None = None) -> Samples:
+    """The samples of the run's journal; ``others`` are shown its records on the way, whether they can be used or not.
+
+    The process ``second``, if there is one, shares the work. ``UndecidedError`` when no record holds a usable time.
+    """
+    collector = Collector()
+    fill(run, [collector, *others], second)
+    return replace(collector.samples(), workload=tuple(sorted(info.weights.items())))
 
 
 def check_table(run: RunDirectory, path: Path) -> None:

@@ -1,6 +1,7 @@
 """The planner table of a journal: rules, exceptions, certificate, and where it all comes from."""
 
 from collections.abc import Iterable
+from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,10 @@ from cake_tune.fit.samples import Samples
 from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run import RunInfo
 from cake_tune.measure.protocol import PROTOCOL
+from cake_tune.planner.backend import swept_on
 from cake_tune.planner.registry import nearest_published
 from cake_tune.planner.rules import Rules
+from cake_tune.planner.shape import KERNELS, other_kernel
 from cake_tune.planner.table import PlannerTable, Provenance
 
 
@@ -30,8 +33,10 @@ def build_table(records: Iterable[PointRecord], info: RunInfo, in_force: Planner
     return table_of_samples(replace(collect(records), workload=tuple(sorted(info.weights.items()))), info, in_force)
 
 
-def table_of_samples(samples: Samples, info: RunInfo, in_force: PlannerTable) -> PlannerTable:
-    """``build_table`` of records already collected."""
+def table_of_samples(
+    samples: Samples, info: RunInfo, in_force: PlannerTable, second: Executor | None = None
+) -> PlannerTable:
+    """``build_table`` of records already collected; the process ``second``, if there is one, shares the work."""
     both = np.unique(samples.topk[samples.timed("decode") & samples.timed("prefill")])
     rules = fit_rules(samples, in_force.rules, info.device.num_sms)
     table = PlannerTable(
@@ -44,7 +49,7 @@ def table_of_samples(samples: Samples, info: RunInfo, in_force: PlannerTable) ->
     table = replace(table, exceptions=find_overrides(samples, table, in_force))
     table = replace(table, measured=tuple(regions_of(samples, table)))
     blind = _blind_start(in_force, info.device.num_sms)
-    table = replace(table, outside=choose_outside(samples, table, blind, in_force))
+    table = replace(table, outside=choose_outside(samples, table, blind, in_force, second))
     return replace(table, certificate=certify(samples, table))
 
 
@@ -52,13 +57,16 @@ def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossov
     notes = []
     if not info.device.is_gpu:
         notes.append(f"measured on {info.device.arch}, not on a GPU: it never answers for one")
+    alone = [kernel for kernel in KERNELS if samples.timed(kernel).any()]
+    if len(alone) == 1:
+        notes.append(f"no {other_kernel(alone[0])} was timed: the certificate is for {alone[0]} alone")
     if not crossover_measured:
         notes.append(
             f"no shape has times of both kernels: the crossover and calibrated_topks are those of {in_force.label}"
         )
     return Provenance(
         kind="measured",
-        source=f"cake-tune sweep on backend {info.backend}",
+        source=swept_on(info.backend),
         sweep=info.sweep,
         date=samples.dates[1][:10],
         tool_version=info.tool_version,

@@ -5,6 +5,8 @@ import math
 from functools import lru_cache
 from typing import Any, cast, get_args
 
+import orjson
+
 from cake_tune.errors import JournalError
 from cake_tune.journal.record import PlanRow, PointRecord, Status
 from cake_tune.planner.shape import Kernel, Plan, Shape
@@ -45,7 +47,7 @@ def record_to_json(record: PointRecord) -> str:
 def record_from_json(text: str) -> PointRecord:
     """The record that ``text`` holds; ``JournalError`` says what does not fit (JSON, version, fields)."""
     try:
-        fields = json.loads(text)
+        fields = _parsed(text)
         if fields["v"] != VERSION:
             raise JournalError(
                 f"journal line: expected version {VERSION}, got {fields['v']!r}: "
@@ -72,6 +74,14 @@ def record_from_json(text: str) -> PointRecord:
         if isinstance(error, JournalError):
             raise
         raise JournalError(f"journal line: expected one point record, got {text[:80]!r} ({error!r})") from error
+
+
+def _parsed(text: str) -> Any:
+    """``text`` by the parser that takes a quarter of the time; what that one refuses, by the one that knows it all."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
 
 
 def _finite(value: float | None) -> float | None:
@@ -143,13 +153,13 @@ def _row_to_json(row: PlanRow) -> dict[str, Any]:
 
 def _row_from_json(fields: dict[str, Any]) -> PlanRow:
     return PlanRow(
-        plan=_plan(fields["plan"]),
-        status=_status(fields["status"]),
-        median_us=fields["median_us"],
-        spread=fields["spread"],
-        visits=tuple(fields["visits"]),
-        confirm=tuple(fields["confirm"]),
-        relative_error=fields.get("relative_error"),
-        error=fields["error"],
+        _plan(fields["plan"]),
+        _status(fields["status"]),
+        fields["median_us"],
+        fields["spread"],
+        tuple(fields["visits"]),
+        tuple(fields["confirm"]),
+        fields["error"],
+        fields.get("relative_error"),
         **{name: tuple(fields[name]) for name in OPTIONAL_VISITS if name in fields},
     )

@@ -43,22 +43,24 @@ def intact_bodies(line: bytes) -> list[tuple[bytes, int]]:
 
 def is_clean(line: bytes) -> bool:
     """True if ``line`` is exactly one intact record with its line feed."""
-    found = intact_bodies(line)
-    return len(found) == 1 and line.startswith(found[0][0]) and line[found[0][1] :] == b"\n"
+    return _fills(line, intact_bodies(line))
 
 
-def fault_of(line: bytes, place: str) -> str | None:
+def _fills(line: bytes, found: list[tuple[bytes, int]]) -> bool:
+    return len(found) == 1 and found[0][1] == len(found[0][0]) + 1 + _DIGITS and line[found[0][1] :] == b"\n"
+
+
+def fault_of(line: bytes, found: list[tuple[bytes, int]], place: str) -> str | None:
     """What to tell about ``line`` at ``place``, if something of it is lost; None for a clean one.
 
-    A last line that only lost its line feed lost nothing.
+    ``found``: its ``intact_bodies``. A last line that only lost its line feed lost nothing.
     """
-    found = len(intact_bodies(line))
     if not line.endswith(b"\n"):
         torn = f"{place}: torn last line of {len(line)} bytes is passed over: its point has to be measured again"
         return None if found else torn
-    if is_clean(line):
+    if _fills(line, found):
         return None
-    held = "no intact record" if not found else "1 intact record" if found == 1 else f"{found} intact records"
+    held = "no intact record" if not found else "1 intact record" if len(found) == 1 else f"{len(found)} intact records"
     return f"{place}: damaged line with {held}: what else it held has to be measured again"
 
 

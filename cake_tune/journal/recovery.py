@@ -25,7 +25,7 @@ def recover(path: Path) -> list[str]:
             else:
                 ends_clean = False
                 keep = offset + found[-1][1] if found else offset
-            if (fault := fault_of(line, f"{path}:{number}")) is not None:
+            if (fault := fault_of(line, found, f"{path}:{number}")) is not None:
                 messages.append(fault)
             offset += len(line)
     if not ends_clean:

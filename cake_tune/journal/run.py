@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cake_tune._files import whole_file
 from cake_tune.errors import JournalError
-from cake_tune.journal.reader import read_journal
+from cake_tune.journal.reader import Part, parts_of, read_part
 from cake_tune.journal.record import PointRecord
 from cake_tune.journal.run_codec import info_from_json, info_to_json
 from cake_tune.journal.run_info import RunInfo
@@ -103,7 +103,19 @@ class RunDirectory:
     def read_all(self) -> Iterator[PointRecord]:
         """The same with audits and A/A points."""
         origin = self.read_info().origin
-        for record in read_journal(self.journal, self._tell):
+        for part in self.parts(1):
+            yield from self._own(part, origin)
+
+    def parts(self, most: int) -> list[Part]:
+        """The journal as up to ``most`` parts, of which ``read_records_of`` reads each in any process."""
+        return parts_of(self.journal, most, self._tell)
+
+    def read_records_of(self, part: Part) -> Iterator[PointRecord]:
+        """What ``read_records`` streams, of one part."""
+        return (record for record in self._own(part, self.read_info().origin) if record.counts)
+
+    def _own(self, part: Part, origin: str) -> Iterator[PointRecord]:
+        for record in read_part(part):
             if record.key.partition("-")[0] != origin:
                 raise JournalError(
                     f"{self.journal}: expected records of the device, kernel, backend and protocol that "

@@ -1,33 +1,25 @@
 """Everything a report says, gathered in one pass over the journal; the texts and the plots only show it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from cake_tune.errors import SpecError, UndecidedError
-from cake_tune.fit.collect import collect
 from cake_tune.fit.crossover import Crossover, crossovers
 from cake_tune.fit.kept import Kept, kept_for_noise
+from cake_tune.fit.run import samples_of_run
 from cake_tune.fit.samples import Samples, ShapeKey
 from cake_tune.fit.table import table_of_samples
-from cake_tune.journal.record import USABLE, PointRecord
+from cake_tune.journal.fill import Taker
 from cake_tune.journal.run import RunDirectory, RunInfo
+from cake_tune.journal.second import second_process
 from cake_tune.planner.shape import Plan, Shape
 from cake_tune.planner.table import PlannerTable, load_table
 from cake_tune.report.moved import Moved, moved_constants
+from cake_tune.report.notes import Failure, Notes
 from cake_tune.report.policies import Policy, best_fixed, policy_of, table_policy
-from cake_tune.report.rivals import Rival, note_rivals
-
-
-class Failure(NamedTuple):
-    """A plan, or a whole point (``plan`` None), that left no usable time."""
-
-    status: str
-    shape: Shape
-    plan: Plan | None
-    error: str
+from cake_tune.report.rivals import Rival
 
 
 @dataclass
@@ -82,23 +74,41 @@ class Findings:
         return f"{device.name}, {device.num_sms} SMs" + ("" if device.is_gpu else f", {device.arch}")
 
 
-def read_run(run: RunDirectory, observe: Callable[[PointRecord], None] | None = None) -> Findings:
-    """The findings of a run and the table in its directory, if there is one; ``observe`` sees every record on the way.
+def read_run(run: RunDirectory) -> Findings:
+    """The findings of a run and the table in its directory, if there is one.
 
     Works at any time of a sweep: without a journal, or without a usable row, there is just less to say.
     """
-    findings = Findings(run.read_info(), load_table(run.in_force))
+    with second_process(run) as second:
+        findings = gather(run, second=second)
+        findings.stale = is_stale(findings, second)
+    return findings
+
+
+def gather(run: RunDirectory, *others: Taker, second: Executor | None = None) -> Findings:
+    """What ``read_run`` finds, except whether the table is stale; ``others`` are shown every record on the way.
+
+    The process ``second``, if there is one, shares the work.
+    """
+    findings, notes = Findings(run.read_info(), load_table(run.in_force)), Notes()
     if run.table.exists():
         findings.table = load_table(run.table)
-    shapes: set[Shape] = set()
-    with suppress(UndecidedError):
-        samples = collect(_watched(run, findings, _both(lambda record: shapes.add(record.shape), observe)))
+    samples = None
+    if run.journal.exists():
+        with suppress(UndecidedError):
+            samples = samples_of_run(run, findings.info, notes, *others, second=second)
+    _take(findings, notes, run)
+    if samples is not None:
         _judge(findings, samples, "emitted table")
-    findings.spec_points = _spec_points(findings.info, shapes)
-    findings.messages = tuple(run.messages)
-    if findings.table is not None:
-        findings.stale = findings.samples is None or findings.table != _fitted(findings, findings.samples)
+    findings.spec_points = _spec_points(findings.info, notes.shapes)
     return findings
+
+
+def is_stale(findings: Findings, second: Executor | None = None) -> bool:
+    """Whether the journal gives another table now than the one in the directory."""
+    if findings.table is None:
+        return False
+    return findings.samples is None or findings.table != _fitted(findings, findings.samples, second)
 
 
 def fit_run(run: RunDirectory) -> Findings:
@@ -106,15 +116,24 @@ def fit_run(run: RunDirectory) -> Findings:
 
     ``UndecidedError`` when the journal holds no usable time.
     """
-    findings = Findings(run.read_info(), load_table(run.in_force))
-    samples = collect(_watched(run, findings))
-    findings.table = _fitted(findings, samples)
+    findings, notes = Findings(run.read_info(), load_table(run.in_force)), Notes()
+    with second_process(run) as second:
+        samples = samples_of_run(run, findings.info, notes, second=second)
+        _take(findings, notes, run)
+        findings.table = _fitted(findings, samples, second)
     _judge(findings, samples, "fitted table")
     return findings
 
 
-def _fitted(findings: Findings, samples: Samples) -> PlannerTable:
-    return table_of_samples(samples, findings.info, findings.in_force)
+def _take(findings: Findings, notes: Notes, run: RunDirectory) -> None:
+    findings.statuses, findings.row_statuses, findings.gpus = notes.statuses, notes.row_statuses, notes.gpus
+    findings.incumbents, findings.rivals = notes.incumbents, notes.rivals
+    findings.failures = sorted(notes.failures, key=lambda each: (each.status, each.shape, str(each.plan)))
+    findings.messages = tuple(run.messages)
+
+
+def _fitted(findings: Findings, samples: Samples, second: Executor | None) -> PlannerTable:
+    return table_of_samples(samples, findings.info, findings.in_force, second)
 
 
 def _spec_points(info: RunInfo, shapes: set[Shape]) -> tuple[int, int] | None:
@@ -126,29 +145,6 @@ def _spec_points(info: RunInfo, shapes: set[Shape]) -> tuple[int, int] | None:
     except SpecError:
         return None
     return sum(point.shape in shapes for point in points), len(points)
-
-
-def _both(
-    one: Callable[[PointRecord], None], other: Callable[[PointRecord], None] | None
-) -> Callable[[PointRecord], None]:
-    def observe(record: PointRecord) -> None:
-        one(record)
-        if other is not None:
-            other(record)
-
-    return observe
-
-
-def _watched(
-    run: RunDirectory, findings: Findings, observe: Callable[[PointRecord], None] | None = None
-) -> Iterator[PointRecord]:
-    """The records of ``run``, noted in ``findings`` and shown to ``observe`` as they stream by."""
-    for record in run.read_records() if run.journal.exists() else ():
-        _note(findings, record)
-        if observe is not None:
-            observe(record)
-        yield record
-    findings.failures.sort(key=lambda failure: (failure.status, failure.shape, str(failure.plan)))
 
 
 def _judge(findings: Findings, samples: Samples, table_name: str) -> None:
@@ -163,20 +159,3 @@ def _judge(findings: Findings, samples: Samples, table_name: str) -> None:
     findings.crossovers = crossovers(samples, findings.table)
     findings.policies = [policy for policy in policies if policy is not None]
     findings.kept = kept_for_noise(samples)
-
-
-def _note(findings: Findings, record: PointRecord) -> None:
-    findings.statuses[record.status] += 1
-    if record.gpu:
-        findings.gpus[record.gpu] += 1
-    shape = record.shape
-    if record.incumbent is not None:
-        key = ShapeKey(shape.num_heads, shape.topk, shape.extra_topk, shape.num_tokens)
-        findings.incumbents[key] = record.incumbent
-    if record.status not in USABLE and not any(row.status not in USABLE for row in record.rows):
-        findings.failures.append(Failure(record.status, shape, None, record.error or ""))
-    note_rivals(findings.rivals, record)
-    for row in record.rows:
-        findings.row_statuses[row.status] += 1
-        if row.status not in USABLE:
-            findings.failures.append(Failure(row.status, shape, row.plan, row.error or record.error or ""))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from cake_tune._files import whole_file
 from cake_tune.journal.record import PointRecord
-from cake_tune.journal.run import RunDirectory, RunInfo
+from cake_tune.journal.run import RunInfo
 from cake_tune.report.columns import COLUMNS, Cell, Value
+
+_Written = str | int | float | None
 
 _OF_PLAN = [(place, column.value) for place, column in enumerate(COLUMNS) if not column.of_point]
 
@@ -26,17 +28,22 @@ class Measurements:
         times = [row.median_us for row in record.rows if row.median_us is not None]
         best_us = min(times, default=None)
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        shared: list[str] | None = None
+        lines: list[list[_Written]] = []
         for row in sorted(record.rows, key=lambda row: row.plan):
             cell = Cell(self._info, record, row, best_us)
-            if shared is None:
-                shared = [_text(column.value(cell)) if column.of_point else "" for column in COLUMNS]
-            cells = shared.copy()
-            for place, value in _OF_PLAN:
-                cells[place] = _text(value(cell))
-            writer.writerow(cells)
+            if lines:
+                cells = lines[0].copy()
+                for place, value in _OF_PLAN:
+                    cells[place] = _written(value(cell))
+            else:
+                cells = [_written(column.value(cell)) for column in COLUMNS]
+            lines.append(cells)
+        csv.writer(text, lineterminator="\n").writerows(lines)
         self._blocks.append((order, text.getvalue()))
+
+    def join(self, later: "Measurements") -> None:
+        """Take in the rows that ``later`` took in."""
+        self._blocks += later._blocks
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""
@@ -45,20 +52,11 @@ class Measurements:
             file.writelines(block for _, block in sorted(self._blocks))
 
 
-def write_measurements(run: RunDirectory) -> None:
-    """Write the ``measurements.csv`` of ``run`` from its journal."""
-    measurements = Measurements(run.read_info())
-    for record in run.read_records():
-        measurements.add(record)
-    measurements.write(run.measurements)
-
-
-def _text(value: Value) -> str:
-    """Numbers to six significant digits, truth as true and false, nothing as an empty field."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
+def _written(value: Value) -> _Written:
+    """Numbers to six significant digits, truth as true and false; the writer makes an empty field of None."""
+    kind = type(value)
+    if kind is float:
         return f"{value:.6g}"
-    if value is None:
-        return ""
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    if kind is bool:
+        return "true" if value else "false"
+    return value

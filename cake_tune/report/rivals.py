@@ -22,6 +22,14 @@ class Rival:
     gain: float = 0.0
     loss: float = 0.0
 
+    def join(self, other: "Rival") -> None:
+        """Count the races of ``other`` as well."""
+        self.shapes += other.shapes
+        self.faster += other.faster
+        self.slower += other.slower
+        self.gain = max(self.gain, other.gain)
+        self.loss = max(self.loss, other.loss)
+
     @property
     def words(self) -> str:
         """The races in one line."""
@@ -36,6 +44,8 @@ class Rival:
 
 def note_rivals(rivals: dict[str, Rival], record: PointRecord) -> None:
     """Count the races of ``record`` into ``rivals``, which it fills by name."""
+    if not any(row.plan.options for row in record.rows):
+        return
     times = {row.plan: row.median_us for row in record.rows if _is_timed(row)}
     family = _least(us for plan, us in times.items() if rival_of(plan) is None)
     for plan, us in times.items():

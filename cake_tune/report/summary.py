@@ -10,11 +10,12 @@ from cake_tune.report.words import (
     BRACKET,
     STALE,
     crossover_words,
+    exceptions_words,
     group_name,
+    held_out_lines,
     kept_words,
     measured_words,
     policy_words,
-    regret_words,
 )
 from cake_tune.sweep.words import counted, search_words
 
@@ -49,10 +50,8 @@ def summary_lines(findings: Findings) -> Iterator[str]:
         yield from _table_lines(findings, findings.table)
     for policy in findings.policies:
         yield f"regret, {policy.name}: {policy_words(policy)}"
-    if findings.table is not None and findings.table.certificate is not None:
-        held_out = findings.table.certificate.held_out
-        if held_out is not None:
-            yield f"regret on shapes held out of the fit: {regret_words(held_out)}"
+    if findings.table is not None:
+        yield from held_out_lines(findings.table)
     if findings.kept and findings.samples is not None:
         yield f"kept for noise: {kept_words(findings.kept, findings.samples)}"
     for rival in findings.rivals.values():
@@ -71,7 +70,7 @@ def _table_lines(findings: Findings, table: PlannerTable) -> Iterator[str]:
         yield f"  {each.constant}: {each.before or 'none'} → {each.after or 'none'}"
     if len(moved) > MOST_LINES:
         yield f"  … and {len(moved) - MOST_LINES} more in report.md"
-    yield f"exceptions: {counted(len(table.exceptions), 'interval')} of num_tokens"
+    yield f"exceptions: {exceptions_words(table)}"
 
 
 def _failed(findings: Findings) -> dict[str, int]:

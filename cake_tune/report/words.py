@@ -1,5 +1,7 @@
 """How findings are said in one line; the terminal and report.md use the same words."""
 
+from collections.abc import Iterator
+
 from cake_tune.fit.crossover import Crossover
 from cake_tune.fit.kept import Kept
 from cake_tune.fit.samples import Samples
@@ -86,6 +88,26 @@ def method_words(method: Method) -> str:
 def at_measured_only(table: PlannerTable) -> bool:
     """Whether exceptions answer at measured num_tokens alone, since something else answers between them."""
     return table.outside is not None and table.outside.tokens != "rules+exceptions"
+
+
+def exceptions_words(table: PlannerTable) -> str:
+    """How many exceptions ``table`` has, and where they answer: between measured num_tokens something else may."""
+    if table.outside is None or not at_measured_only(table):
+        return f"{counted(len(table.exceptions), 'interval')} of num_tokens"
+    between = method_words(table.outside.tokens)
+    return f"{len(table.exceptions)}, each at measured num_tokens alone (between them: {between})"
+
+
+def held_out_lines(table: PlannerTable) -> Iterator[str]:
+    """What the methods that answer for unmeasured shapes lose on measured ones that their fit did not see."""
+    if table.certificate is not None and table.certificate.held_out is not None:
+        by = "same fit" if table.outside is None else method_words(table.outside.groups)
+        yield f"regret, {by} on num_heads and top-ks held out of the fit: {regret_words(table.certificate.held_out)}"
+    if table.outside is not None:
+        method = table.outside.tokens
+        regret = next((score.tokens for score in table.outside.scores if score.method == method), None)
+        if regret is not None:
+            yield f"regret, {method_words(method)} on num_tokens held out of the fit: {regret_words(regret)}"
 
 
 def exception_words(override: Override, table: PlannerTable) -> str:

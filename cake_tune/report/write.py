@@ -1,16 +1,16 @@
 """Write a run's report: measurements.csv, plots and report.md."""
 
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 from cake_tune._files import whole_file
 from cake_tune.journal.run import RunDirectory
-from cake_tune.report.findings import Findings, read_run
+from cake_tune.journal.second import begun, second_process
+from cake_tune.report.drawn import Drawn
+from cake_tune.report.findings import Findings, gather, is_stale
 from cake_tune.report.markdown import render
-from cake_tune.report.measurements import Measurements, write_measurements
-
-LARGE = 64 * 2**20
-"""Bytes from which a journal is read twice, by two processes at once."""
+from cake_tune.report.measurements import Measurements
 
 
 def write_report(run: RunDirectory) -> Findings:
@@ -19,21 +19,29 @@ def write_report(run: RunDirectory) -> Findings:
     Returns what it found, for ``summary``. Works on an unfinished journal and on one without a usable row, and says so.
     Raises ``JournalError`` when the directory is no run, ``TableError`` when its table is broken.
     """
-    if run.journal.exists() and run.journal.stat().st_size >= LARGE:
-        # On another core: a third of the work on a long journal is to write its rows out.
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            written = pool.submit(write_measurements, run)
-            findings = read_run(run)
-            written.result()
-    else:
-        measurements = Measurements(run.read_info())
-        findings = read_run(run, measurements.add)
+    measurements = Measurements(run.read_info())
+    with second_process(run) as second:
+        findings = gather(run, measurements, second=second)
+        # Drawing takes as long as the fit that tells whether the table is stale.
+        drawn = begun(second, partial(_draw, _without_rounds(findings), run.plots))
         measurements.write(run.measurements)
-    # Imported here: matplotlib takes half a second, which a summary need not pay.
-    from cake_tune.report.plots import draw_all
-
-    plots = draw_all(findings, run.plots)
+        findings.stale = is_stale(findings)
+        plots = drawn()
     text = render(findings, plots)
     with whole_file(run.report) as file:
         file.write(text)
     return findings
+
+
+def _draw(findings: Findings, directory: Path) -> list[Drawn]:
+    # Imported here: matplotlib takes half a second, which a summary need not pay.
+    from cake_tune.report.plots import draw_all
+
+    return draw_all(findings, directory)
+
+
+def _without_rounds(findings: Findings) -> Findings:
+    """``findings`` without what no plot shows and most of the bytes are."""
+    if findings.samples is None:
+        return findings
+    return replace(findings, samples=replace(findings.samples, visits=[], confirm=[]))

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from journal_records import record, records
@@ -104,3 +105,20 @@ def test_the_journal_kept_from_before_these_fields_is_read():
 def test_text_that_is_no_object_is_a_journal_error(text):
     with pytest.raises(JournalError):
         record_from_json(text)
+
+
+@given(records)
+def test_either_parser_reads_a_record_alike(original):
+    text = record_to_json(original)
+    quick, thorough = orjson.loads(text), json.loads(text)
+    assert repr(quick) == repr(thorough)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [('"seconds":0.5', '"seconds":NaN'), ('"error":null', r'"error":"\ud800"')]
+)
+def test_what_the_quick_parser_refuses_is_read_by_the_other(before, after):
+    text = record_to_json(record("a")).replace(before, after, 1)
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(text)
+    assert record_from_json(text).key == "a"

@@ -99,7 +99,7 @@ def test_the_summary_says_crossovers_first_and_that_it_was_a_cpu(written):
     assert "never answers for" in lines[1]
     assert lines[2].startswith("crossovers")
     assert any(line.startswith("  in parentheses the bracket") for line in lines)
-    assert "exceptions: 2 intervals of num_tokens" in lines
+    assert "exceptions: 2, each at measured num_tokens alone (between them: cost model)" in lines
     assert "  H=64 topk=512: decode up to T=2 (2…4), prefill above" in lines
     assert "  H=8 topk=512: 4 at T=1, 1 at T=32" in lines
     assert "without a usable time: 1 crashed, 1 timeout, 1 wrong" in lines

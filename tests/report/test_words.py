@@ -1,24 +1,29 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cake_tune.fit.crossover import Crossover, KernelInterval
-from cake_tune.planner.outside import Outside
+from cake_tune.planner.outside import METHODS, Outside, Score
 from cake_tune.planner.registry import shipped_tables
 from cake_tune.planner.rules import DecodeLimit, Share
 from cake_tune.planner.shape import Plan
-from cake_tune.planner.table import Override, Region, Regret
+from cake_tune.planner.table import Certificate, Override, Region, Regret, load_table
 from cake_tune.report.moved import moved_constants
 from cake_tune.report.policies import Policy
 from cake_tune.report.words import (
     crossover_words,
     exception_words,
+    exceptions_words,
     group_name,
+    held_out_lines,
+    method_words,
     policy_words,
     regret_words,
     tokens_words,
 )
 
+MODEL = load_table(Path(__file__).parents[1] / "data" / "report-run" / "table.json").outside.cost_model
 RULES = next(table.rules for table in shipped_tables() if table.device.num_sms == 188)
 
 
@@ -89,3 +94,37 @@ def test_where_something_else_answers_between_them_an_exception_is_its_measured_
     ruled = replace(measured, outside=Outside(groups="rules", tokens="rules", why=""))
     carried = replace(measured, outside=Outside(groups="rules", tokens="rules+exceptions", why=""))
     assert [exception_words(override, each) for each in (measured, ruled, carried)] == ["3…9", "4, 8, 9", "3…9"]
+
+
+def outside(groups, tokens):
+    scores = tuple(Score(method, Regret(9, 0.01, 0.1, 0.2), Regret(5, 0.02, 0.1, 0.2)) for method in METHODS)
+    needed = "cost_model" in (groups, tokens)
+    return Outside(groups=groups, tokens=tokens, why="", scores=scores, cost_model=MODEL if needed else None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ("rules", "1, each at measured num_tokens alone (between them: rules)"),
+        ("rules+exceptions", "1 interval of num_tokens"),
+        ("cost_model", "1, each at measured num_tokens alone (between them: cost model)"),
+    ],
+)
+def test_exceptions_are_intervals_only_where_they_answer_between_measured_num_tokens(tokens, said):
+    table = next(table for table in shipped_tables() if table.device.num_sms == 188)
+    override = Override(64, 512, 0, 3, 9, Plan("decode", 1, 4, 2), 0.05)
+    table = replace(table, exceptions=(override,), measured=(Region(64, 512, 0, (4, 8)),))
+    assert exceptions_words(replace(table, outside=outside("rules", tokens))) == said
+    assert exceptions_words(table) == "1 interval of num_tokens"
+
+
+@pytest.mark.parametrize("groups", METHODS)
+@pytest.mark.parametrize("tokens", METHODS)
+def test_what_was_held_out_is_named_with_the_method_that_answers_there(groups, tokens):
+    table = next(table for table in shipped_tables() if table.device.num_sms == 188)
+    certificate = Certificate(9, 0.0, 0.0, 0.0, Regret(9, 0.01, 0.1, 0.2))
+    certified = replace(table, certificate=certificate, outside=outside(groups, tokens))
+    heads, others = held_out_lines(certified)
+    assert heads.startswith(f"regret, {method_words(groups)} on num_heads and top-ks held out of the fit: mean 1.00 %")
+    assert others.startswith(f"regret, {method_words(tokens)} on num_tokens held out of the fit: mean 2.00 %")
+    assert list(held_out_lines(table)) == []

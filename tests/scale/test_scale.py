@@ -17,7 +17,7 @@ from cake_tune.fit.crossover import crossovers
 from cake_tune.journal.run import RunDirectory
 from cake_tune.planner.lookup import REMEMBERED, decide
 from cake_tune.planner.table import save_table
-from cake_tune.report import write_report
+from cake_tune.report import fit_run, summary_lines, write_report
 from cake_tune.report.findings import Findings
 from cake_tune.report.plots.latency import draw_latencies
 from cake_tune.report.plots.splits import draw_splits
@@ -85,17 +85,24 @@ def test_a_generated_journal_fits_and_reports(run):
     assert table.certificate.mean < 0.01
 
 
-def test_a_large_journal_is_reported_by_two_processes_to_the_same_bytes(run, tmp_path, monkeypatch):
+def test_a_large_journal_is_fitted_and_reported_by_two_processes_to_the_same_bytes(run, tmp_path, monkeypatch):
     directory, *_ = run
-    alone = RunDirectory(tmp_path)
-    for path in (directory.journal, directory.run_json, directory.in_force):
-        shutil.copy(path, alone.path)
-    write_report(alone)
-    kept = alone.measurements.read_bytes(), alone.report.read_bytes()
-    alone.measurements.unlink()
-    monkeypatch.setattr("cake_tune.report.write.LARGE", 1)
-    write_report(alone)
-    assert (alone.measurements.read_bytes(), alone.report.read_bytes()) == kept
+    written = {}
+    for name, large in (("alone", 2**60), ("two", 1)):
+        monkeypatch.setattr("cake_tune.journal.second.LARGE", large)
+        again = RunDirectory(tmp_path / name)
+        again.path.mkdir()
+        for path in (directory.journal, directory.run_json, directory.in_force):
+            shutil.copy(path, again.path)
+        fitted = fit_run(again)
+        assert fitted.table is not None
+        save_table(fitted.table, again.table)
+        assert not write_report(again).stale
+        files = (path for path in again.path.rglob("*") if path.is_file())
+        held = {str(path.relative_to(again.path)): path.read_bytes() for path in files}
+        written[name] = list(summary_lines(fitted)), held
+    assert written["two"] == written["alone"]
+    assert {"table.json", "measurements.csv", "report.md", "plots/regret.png"} <= written["two"][1].keys()
 
 
 def test_the_same_rows_are_the_same_bytes(tmp_path):

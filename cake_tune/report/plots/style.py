@@ -20,6 +20,8 @@ T = TypeVar("T")
 DECODE, PREFILL, CROSSING, OTHER = "#0072B2", "#D55E00", "#009E73", "#B0B0B0"
 POLICIES = ("#0072B2", "#E69F00", "#7F7F7F")
 
+_DPI = 130
+
 _SETTINGS: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -37,7 +39,7 @@ _SETTINGS: Any = {
 def figure(width: float, height: float) -> Iterator[Figure]:
     """A figure of ``width`` by ``height`` inches in the common style; no window, no global state."""
     with mpl.rc_context(_SETTINGS):
-        drawn = Figure(figsize=(width, height), layout="constrained")
+        drawn = Figure(figsize=(width, height), layout="constrained", dpi=_DPI)
         FigureCanvasAgg(drawn)
         yield drawn
 
@@ -51,8 +53,12 @@ def title(drawn: Figure, what: str, findings: Findings) -> None:
 
 def save(drawn: Figure, path: Path) -> Path:
     """Write the PNG, whole and without its date, so that the same figure is the same file."""
+    # Laid out here, because saving would draw everything once more for that alone.
+    if (layout := drawn.get_layout_engine()) is not None:
+        layout.execute(drawn)
+        drawn.set_layout_engine("none")
     with whole_file(path, binary=True) as file:
-        drawn.savefig(file, format="png", dpi=130, metadata={"Software": None})
+        drawn.savefig(file, format="png", dpi=_DPI, metadata={"Software": None})
     return path
 
 
