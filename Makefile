@@ -1,6 +1,7 @@
 # make sweep   runs the quickstart sweep to a table and a report
 # make test    runs the tests
-# make studies writes the committed reports on how well plans are chosen anew, from the committed journals
+# make studies writes the committed reports on how well plans are chosen anew, from the committed journals, and the one
+#              on how well tables are fitted, from simulated devices: 25 minutes and more
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         load_table,
         save_table,
         table_for,
+        use_backend,
         use_device,
         use_table,
     )
@@ -71,6 +72,7 @@ __all__ = [
     "save_table",
     "supported_sparse_mla_sm120_configs",
     "table_for",
+    "use_backend",
     "use_device",
     "use_table",
 ]

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from importlib import import_module
 
-from cake_tune.backends.base import Audited, Backend, Described, Session
+from cake_tune.backends.base import Audited, Backend, Described, Session, SlowToStart
 from cake_tune.errors import UsageError
 from cake_tune.measure.backend_names import BACKENDS
 from cake_tune.planner.shape import RIVAL, Plan
 
-__all__ = ["BACKENDS", "Audited", "Backend", "Described", "Session", "check_options", "get_backend"]
+__all__ = ["BACKENDS", "Audited", "Backend", "Described", "Session", "SlowToStart", "check_options", "get_backend"]
 
 
 def get_backend(name: str) -> Backend:

@@ -54,8 +54,19 @@ class Audited(Protocol):
 class Described(Protocol):
     """A backend that can say more about its device than its name."""
 
-    def facts(self) -> Mapping[str, str]:
-        """What holds for a whole run and belongs in its provenance, in words; cheap, like ``Backend.device``."""
+    def facts(self, place: str = "") -> Mapping[str, str]:
+        """What holds for a whole run and belongs in its provenance, in words; cheap, like ``Backend.device``.
+
+        ``place`` names one of several devices, a GPU by its UUID; empty for the one that ``Backend.device`` gives.
+        """
+
+
+@runtime_checkable
+class SlowToStart(Protocol):
+    """A backend whose ``start`` may have more to do than to load a tensor library."""
+
+    start_seconds: float
+    """How long a sweep waits for it at most."""
 
 
 class Backend(Protocol):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cake_tune.backends.base import AfterLaunch, Session
-from cake_tune.cuda.devices import gpu_device
+from cake_tune.cuda.devices import gpu_device, visible_gpus
 from cake_tune.cuda.facts import gpu_facts
 from cake_tune.cuda.identity import kernel_identity
 from cake_tune.errors import UsageError
@@ -39,9 +39,9 @@ class CudaBackend:
         """The hash of the kernels' sources, NVRTC's version and the driver's."""
         return kernel_identity()
 
-    def facts(self) -> dict[str, str]:
-        """The GPU's UUID, power limit and the like; other processes on it."""
-        return gpu_facts()
+    def facts(self, place: str = "") -> dict[str, str]:
+        """The UUID, power limit and the like of the GPU ``place`` (empty: the first visible); other processes on it."""
+        return gpu_facts(next((gpu for gpu in visible_gpus() if gpu.uuid == place), None))
 
     def start(self) -> None:
         """Import torch and the op, lock the GPU and make the context."""

@@ -153,9 +153,9 @@ class FaultsBackend:
         text = f"{base.identity} {self.name}"
         return replace(base, identity=hashlib.sha256(text.encode()).hexdigest()[:16])
 
-    def facts(self) -> Mapping[str, str]:
+    def facts(self, place: str = "") -> Mapping[str, str]:
         """The base's, and which faults were put in."""
-        base = self._base.facts() if isinstance(self._base, Described) else {}
+        base = self._base.facts(place) if isinstance(self._base, Described) else {}
         return {**base, "faults": self.name}
 
     def start(self) -> None:

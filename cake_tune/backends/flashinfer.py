@@ -29,6 +29,9 @@ class FlashInferBackend(CudaBackend):
     """The first visible GPU, running FlashInfer's kernels."""
 
     options = frozenset({"rival=sparse"})
+    start_seconds = 1800.0
+    """The first start on a machine has FlashInfer compile its kernels, unless ``cake-tune build --flashinfer`` did:
+    minutes, and more on a busy machine or one with few cores."""
 
     def __init__(self, configuration: str, after_launch: AfterLaunch | None = None) -> None:
         super().__init__(after_launch)

@@ -21,7 +21,7 @@ def coverage(
     write_spec: Annotated[
         Path | None, typer.Option("--write-spec", metavar="FILE", help="Write the sweep of what is not measured.")
     ] = None,
-    backend: Annotated[str, typer.Option("--backend", "-b", help="Backend of that sweep.")] = "cuda",
+    backend: Annotated[str, typer.Option("--backend", "-b", help="Backend of that sweep; its tables answer.")] = "cuda",
 ) -> None:
     """Say which shapes of a model the kernels run, and which of them the table has measured, rules or extrapolates."""
     from cake_tune.backends import get_backend
@@ -29,14 +29,14 @@ def coverage(
     from cake_tune.coverage.gaps import gap_spec
     from cake_tune.coverage.load import load_card
     from cake_tune.coverage.words import coverage_text
+    from cake_tune.planner.backend import backend_of_sweep
     from cake_tune.planner.registry import table_for, use_table
     from cake_tune.sweep.words import counted
 
     card = load_card(model)
-    if write_spec is not None:
-        get_backend(backend)
+    get_backend(backend)
     with use_table(table):
-        answers, _ = table_for(None, num_sms)
+        answers, _ = table_for(None, num_sms, backend_of_sweep(backend))
     covered = cover(card, tp, answers, num_sms)
     typer.echo(coverage_text(covered, form), nl=False)
     if write_spec is not None:

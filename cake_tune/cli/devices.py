@@ -19,8 +19,11 @@ def devices() -> None:
         unit = "SMs" if device.is_gpu else "workers"
         typer.echo(f"{index}: {device.name} ({device.arch}, {device.num_sms} {unit}{l2})")
         try:
-            table, own = table_for(device)
+            table, own = table_for(device, backend="cake_tune")
             typer.echo(f"  table: {table.label}{'' if own else ', extrapolated: no table of its own'}")
+            other, own = table_for(device, backend="flashinfer")
+            if own and other != table:
+                typer.echo(f"  table for FlashInfer's kernels: {other.label}")
         except TableError as error:
             typer.echo(f"  table: {error}")
 

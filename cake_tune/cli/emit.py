@@ -31,7 +31,10 @@ def emit(
         Path | None,
         typer.Option("--table", metavar="FILE", help="Instead of RUN, a table file to write as --format python."),
     ] = None,
-    install: Annotated[bool, typer.Option("--install", help="Also make it this user's table for the device.")] = False,
+    install: Annotated[
+        bool,
+        typer.Option("--install", help="Also make it this user's table for the device and backend."),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 4 unless the file is what RUN, or FILE, gives.")
     ] = False,
@@ -85,7 +88,8 @@ def _emit_run(run: Path, output: Path | None, form: str, *, install: bool, check
             save_table(table, path)
             typer.echo(f"{path}: {_words(table)}")
             if install:
-                typer.echo(f"{install_table(table)}: now answers for {table.device.name}")
+                kernels = " with FlashInfer's kernels" if table.backend == "flashinfer" else ""
+                typer.echo(f"{install_table(table)}: now answers for {table.device.name}{kernels}")
 
 
 def _write_module(table: "PlannerTable", path: Path) -> None:

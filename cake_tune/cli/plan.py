@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,10 @@ def plan(
     table: Annotated[
         Path | None, typer.Option("--table", help="Planner table to ask. [default: the one in force]")
     ] = None,
+    backend: Annotated[
+        Literal["cake_tune", "flashinfer"],
+        typer.Option("--backend", "-b", help="Whose kernels run the plan; each has its own tables."),
+    ] = "cake_tune",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Show the plan for a shape, and why: measured, by rule, or extrapolated, and from which table."""
@@ -36,7 +40,7 @@ def plan(
     if cpu and num_sms is not None:
         raise UsageError("--num-sms: expected without --cpu, whose workers are counted here")
     use_table(table)
-    answers, _ = table_for(cpu_device() if cpu else None, num_sms)
+    answers, _ = table_for(cpu_device() if cpu else None, num_sms, backend)
     sms = cpu_device().num_sms if cpu else num_sms
     if table is None and not cpu and num_sms is None and environment_table() is None:
         typer.echo(f"no device and no table given: the answers are those of {answers.label}", err=True)

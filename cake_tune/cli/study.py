@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from cake_tune.cli.arguments import check_writable
+
 study = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -46,6 +48,8 @@ def gpu(
     from cake_tune.study.words import figure_lines
     from cake_tune.study.write import write_study
 
+    directory = out or first.parent / "study"
+    check_writable("--out", directory)
     with ExitStack() as stack:
         a, b = (stack.enter_context(opened_run(path)) for path in (first, second))
         c = None if held_out is None else stack.enter_context(opened_run(held_out))
@@ -54,7 +58,6 @@ def gpu(
             if not twin_run(run).journal.exists():
                 raise UsageError(f"--aa: expected a run with A/A points, found no {twin_run(run).journal}")
         evidence = gather(a, b, c, twin_runs, replays=replays, replay_points=replay_points, seed=seed)
-    directory = out or first.parent / "study"
     figures = write_study(evidence, directory)
     typer.echo("\n".join(figure_lines(figures)))
     typer.echo(f"files: {directory / 'report.md'}, CSV files and plots beside it")
@@ -80,6 +83,7 @@ def fit(
     from cake_tune.study.words import figure_lines
 
     count, size = (min(devices, 6), SHORT) if short else (devices, FULL)
+    check_writable("--out", out)
     evidence = gather(count, size, lambda text: print(text, file=sys.stderr))
     command = f"cake-tune study fit --devices {count}{' --short' if short else ''} --out {out}"
     figures = write_fit_study(evidence, out, command)

@@ -8,6 +8,7 @@ from cake_tune.errors import ContractError
 from cake_tune.mla.call import Sizes
 from cake_tune.mla.device import device_of
 from cake_tune.mla.scalars import as_integer, check_integer
+from cake_tune.planner.backend import Backend
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.registry import table_for
 from cake_tune.planner.shape import (
@@ -22,9 +23,16 @@ from cake_tune.planner.shape import (
 
 
 def plan_decode(
-    device: torch.device, sizes: Sizes, num_splits: int | None, max_splits: int, head_tiles: int | None
+    device: torch.device,
+    sizes: Sizes,
+    num_splits: int | None,
+    max_splits: int,
+    head_tiles: int | None,
+    backend: Backend = "cake_tune",
 ) -> Plan:
     """The decode plan for a valid shape; ``num_splits`` and ``head_tiles`` override what the table in force says.
+
+    The table is that of the kernels of ``backend``.
 
     Raises ``ContractError`` for an override that cannot run, and for a ``max_splits`` below what the shape needs, also
     where ``num_splits`` leaves it nothing to bound.
@@ -45,7 +53,7 @@ def plan_decode(
     if num_splits is not None and head_tiles is not None:
         return _decode_plan(head_tiles, splits, cpb)
     here = device_of(device)
-    table, _ = table_for(here)
+    table, _ = table_for(here, backend=backend)
     plan = decide(
         table,
         num_tokens=num_tokens,
@@ -60,7 +68,7 @@ def plan_decode(
     return plan if num_splits is None else _decode_plan(plan.head_tiles, splits, cpb)
 
 
-def plan_prefill(device: torch.device, sizes: Sizes, head_tiles: int | None) -> Plan:
+def plan_prefill(device: torch.device, sizes: Sizes, head_tiles: int | None, backend: Backend = "cake_tune") -> Plan:
     """The prefill plan for a valid shape; raises ``ContractError`` where prefill cannot run it."""
     num_tokens, num_heads, topk, extra_topk = sizes
     if num_heads not in PREFILL_TILES:
@@ -75,7 +83,7 @@ def plan_prefill(device: torch.device, sizes: Sizes, head_tiles: int | None) -> 
     if head_tiles is not None:
         return Plan("prefill", _check_tiles(head_tiles, prefill_tiles(num_heads, chunks), num_heads), 1, chunks)
     here = device_of(device)
-    table, _ = table_for(here)
+    table, _ = table_for(here, backend=backend)
     return decide(
         table,
         num_tokens=num_tokens,

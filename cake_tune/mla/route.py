@@ -1,10 +1,10 @@
 """The op under its short names, on the kernels of the user's choice: this project's, or FlashInfer's.
 
-FlashInfer's own routes ask the thresholds in its source and accept no table; these ask the table in force, and hand
-FlashInfer the plan.
+FlashInfer's own routes ask the thresholds in its source and accept no table; these ask the table in force
+for its kernels, and hand FlashInfer the plan.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
@@ -13,9 +13,8 @@ from cake_tune.mla.checks import sizes_of
 from cake_tune.mla.device import device_of
 from cake_tune.mla.ops import cake_sparse_mla_sm120_dsv4_nvfp4_decode, cake_sparse_mla_sm120_dsv4_nvfp4_prefill
 from cake_tune.mla.planning import plan_decode, plan_prefill
+from cake_tune.planner.backend import BACKENDS, Backend
 from cake_tune.planner.shape import Plan
-
-Backend = Literal["cake_tune", "flashinfer"]
 
 
 def decode(
@@ -42,7 +41,7 @@ def decode(
     """``cake_sparse_mla_sm120_dsv4_nvfp4_decode``, whose arguments these are, on the kernels of ``backend``.
 
     "cake_tune" runs this project's kernels. "flashinfer" runs FlashInfer's (``pip install 'cake-tune[flashinfer]'``, a
-    GPU of compute capability 12.0 or 12.1) with the plan that this project's table in force has for the shape; what is
+    GPU of compute capability 12.0 or 12.1) with the plan that the table in force for them has for the shape; what is
     given of ``num_splits`` and ``head_tiles`` overrides it. It checks the tensors by FlashInfer's rules.
 
     Returns the plan that ran. Raises ``ContractError`` for what the kernels refuse, and ``DeviceUnfitError`` without
@@ -57,7 +56,7 @@ def decode(
         "lse_scale": lse_scale,
     }
     if _on_flashinfer(backend):
-        plan = plan_decode(q.device, sizes_of(q, indices, extra_indices), num_splits, max_splits, head_tiles)
+        plan = plan_decode(q.device, sizes_of(q, indices, extra_indices), num_splits, max_splits, head_tiles, backend)
         if plan.num_splits == 1:
             mid_out = mid_lse = None
         return _run(plan, (q, kv_cache, indices, output, out_lse, sm_scale), optional, mid_out, mid_lse)
@@ -97,7 +96,7 @@ def prefill(
         "lse_scale": lse_scale,
     }
     if _on_flashinfer(backend):
-        plan = plan_prefill(q.device, sizes_of(q, indices, extra_indices), head_tiles)
+        plan = plan_prefill(q.device, sizes_of(q, indices, extra_indices), head_tiles, backend)
         return _run(plan, (q, kv_cache, indices, output, out_lse, sm_scale), optional)
     return cake_sparse_mla_sm120_dsv4_nvfp4_prefill(
         q, kv_cache, indices, output, out_lse, sm_scale, **optional, head_tiles=head_tiles
@@ -105,8 +104,8 @@ def prefill(
 
 
 def _on_flashinfer(backend: str) -> bool:
-    if backend not in ("cake_tune", "flashinfer"):
-        raise ContractError(f"backend: expected cake_tune or flashinfer, got {backend!r}")
+    if backend not in BACKENDS:
+        raise ContractError(f"backend: expected {' or '.join(BACKENDS)}, got {backend!r}")
     return backend == "flashinfer"
 
 

@@ -21,6 +21,7 @@ from cake_tune.planner.shape import (
     check_plan,
     decode_tiles,
     integers,
+    other_kernel,
 )
 from cake_tune.planner.table import Override, PlannerTable
 
@@ -54,7 +55,15 @@ class Decision(NamedTuple):
 
     @property
     def why(self) -> str:
-        """For people: what decided, and on what grounds."""
+        """For people: what decided, and on what grounds; and which kernel the table never timed, if there is one."""
+        untimed = self.table.untimed
+        if untimed is None:
+            return self._grounds
+        judged = f": its certificate is for {other_kernel(untimed)} alone" if self.table.certificate else ""
+        return f"{self._grounds}; the table timed no {untimed}{judged}"
+
+    @property
+    def _grounds(self) -> str:
         rules = f"{'cost model' if self.method == 'cost_model' else 'rules'} of {self.table.label}"
         if self.override is not None:
             tokens = f"{self.override.min_tokens} to {self.override.max_tokens} tokens"

@@ -2,18 +2,21 @@
 
 In order: the one given (``use_table``, then ``CAKE_TUNE_TABLE``); the device's own (its name, then its arch and
 num_sms; installed ones before shipped, measured before published); the nearest published rules by num_sms. A table
-measured on a CPU or simulated never answers for what is known to be a GPU.
+measured on a CPU or simulated never answers for what is known to be a GPU, and one that was not given answers for the
+kernels that it was measured on only: this project's, or FlashInfer's. Published rules answer for both.
 """
 
 import logging
 import os
 import re
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from cake_tune.errors import TableError
+from cake_tune.errors import ContractError, TableError
+from cake_tune.planner.backend import BACKENDS, Backend
 from cake_tune.planner.environment import environment_table, forget_environment
 from cake_tune.planner.shape import Device
 from cake_tune.planner.table import PlannerTable, load_table, save_table
@@ -36,7 +39,7 @@ class Told(Generic[T]):
 
 
 class InForce(Generic[T]):
-    """What ``use_table`` and ``use_device`` return: as a context manager it puts back what held before."""
+    """What the ``use_`` functions return: as a context manager it puts back what held before."""
 
     def __init__(self, told: Told[T], value: T | None) -> None:
         self.value = value
@@ -54,6 +57,7 @@ class InForce(Generic[T]):
 
 _table: Told[PlannerTable] = Told()
 _device: Told[Device] = Told()
+_backend: Told[Backend] = Told()
 
 
 def use_table(table: PlannerTable | str | os.PathLike[str] | None) -> InForce[PlannerTable]:
@@ -74,8 +78,22 @@ def use_device(device: Device | None) -> InForce[Device]:
     return InForce(_device, device)
 
 
-def table_for(device: Device | None = None, num_sms: int | None = None) -> tuple[PlannerTable, bool]:
+def use_backend(backend: Backend | None) -> InForce[Backend]:
+    """Say whose kernels this process plans for: "cake_tune" (as when nothing is said, or None) or "flashinfer".
+
+    The planners and the config then answer from the table that was measured on them. In a ``with`` statement it holds
+    for the block. ``ContractError`` for another name. The op needs no word: its ``backend`` argument decides.
+    """
+    return InForce(_backend, None if backend is None else _known(backend))
+
+
+def table_for(
+    device: Device | None = None, num_sms: int | None = None, backend: Backend | None = None
+) -> tuple[PlannerTable, bool]:
     """The table that answers for ``device``, and whether it is the device's own (else its answers are extrapolated).
+
+    ``backend``, by default that of ``use_backend``, says for whose kernels (``ContractError`` for another name). A
+    table that was given answers for either, as published rules do.
 
     ``num_sms`` defaults to the device's, and ``device`` to that of ``use_device``, unless ``num_sms`` is another's.
     With neither, the table given answers, else the shipped RTX PRO 6000's. With ``num_sms`` alone, a GPU's table of
@@ -93,7 +111,7 @@ def table_for(device: Device | None = None, num_sms: int | None = None) -> tuple
     if given is None:
         given = environment_table()
         if given is None:
-            return _chosen_table(device, num_sms)
+            return _chosen_table(device, num_sms, _known(backend or _backend.value or BACKENDS[0]))
     same_sms = num_sms is None or num_sms == given.device.num_sms
     if not given.device.is_gpu:
         on_gpu = at_hand is not None and at_hand.is_gpu
@@ -134,16 +152,22 @@ def user_tables_dir() -> Path:
 
 
 def install_table(table: PlannerTable) -> Path:
-    """Make ``table`` its device's own for this user; returns the file written. It replaces an earlier one."""
+    """Make ``table`` its device's own for this user and its backend; returns the file written.
+
+    It replaces an earlier one of the same device and backend, and leaves the other backend's in force.
+    """
     directory = user_tables_dir()
-    device = table.device
+    device, backend = table.device, table.backend
     name = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
-    path = directory / f"{name}-{device.arch}-{device.num_sms}.json"
+    unnamed = directory / f"{name}-{device.arch}-{device.num_sms}.json"
+    path = unnamed if backend is None else unnamed.with_stem(f"{unnamed.stem}-{backend.replace('_', '-')}")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TableError(f"{directory}: cannot be made: {error.strerror or error}") from error
     save_table(table, path)
+    if path != unnamed:
+        _remove_earlier(unnamed, backend)
     forget_tables()
     return path
 
@@ -156,10 +180,14 @@ def forget_tables() -> None:
 
 
 @lru_cache(maxsize=64)
-def _chosen_table(device: Device | None, num_sms: int | None) -> tuple[PlannerTable, bool]:
+def _chosen_table(device: Device | None, num_sms: int | None, backend: Backend) -> tuple[PlannerTable, bool]:
     if device is None and num_sms is None:
         return load_table(SHIPPED / DEFAULT), True
-    ranked = [(_kinship(table.device, device, num_sms), table) for table in (*installed_tables(), *shipped_tables())]
+    ranked = [
+        (_kinship(table.device, device, num_sms), table)
+        for table in (*installed_tables(), *shipped_tables())
+        if table.backend in (None, backend)
+    ]
     nearest_kin = min(rank for rank, _ in ranked)
     if nearest_kin < NO_KIN:
         return next(table for rank, table in ranked if rank == nearest_kin), nearest_kin <= OWN
@@ -181,6 +209,23 @@ def _kinship(of: Device, device: Device | None, num_sms: int | None) -> int:
         return OWN
     # The same GPU with fewer SMs (a partition of it) is nearer than another GPU.
     return OWN + 1 if same_name else NO_KIN
+
+
+def _known(backend: Backend) -> Backend:
+    if backend not in BACKENDS:
+        raise ContractError(f"backend: expected {' or '.join(BACKENDS)}, got {backend!r}")
+    return backend
+
+
+def _remove_earlier(path: Path, backend: Backend | None) -> None:
+    """Remove the installed table at ``path``, whose name says no backend, if it is of ``backend`` all the same.
+
+    So were tables installed before their names said it. What cannot be read or removed stays: the one just installed
+    is found before it.
+    """
+    with suppress(TableError, OSError):
+        if load_table(path).backend == backend:
+            path.unlink()
 
 
 @cache

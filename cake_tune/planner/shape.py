@@ -6,7 +6,7 @@ Pure integers and dataclasses: this module imports nothing outside the standard 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import index
-from typing import Literal, SupportsIndex
+from typing import Literal, SupportsIndex, get_args
 
 from cake_tune.errors import ContractError
 
@@ -35,6 +35,14 @@ PREFILL_TILES = {16: (1,), 32: (1, 2), 48: (1,), 64: (1, 2, 4), 80: (1,), 96: (1
 """Head tiles of the prefill instances, by head count."""
 
 Kernel = Literal["decode", "prefill"]
+
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
+
+
+def other_kernel(kernel: Kernel) -> Kernel:
+    """The one of the two kernels that ``kernel`` is not."""
+    return "prefill" if kernel == "decode" else "decode"
+
 
 RIVAL = "rival"
 """The option that names another kernel than those of this family; see ``rival_of``."""

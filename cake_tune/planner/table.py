@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from cake_tune._files import whole_file
 from cake_tune.errors import ContractError, TableError
+from cake_tune.planner.backend import Backend, backend_of_source
 from cake_tune.planner.codec import from_json, parse_json, render_json, to_json
 from cake_tune.planner.coverage import Coverage
 from cake_tune.planner.intervals import Intervals
@@ -16,7 +17,7 @@ from cake_tune.planner.outside import Outside
 from cake_tune.planner.regret import Regret as Regret  # noqa: PLC0414  (part of what a table is made of)
 from cake_tune.planner.regret import check_regrets
 from cake_tune.planner.rules import Rules
-from cake_tune.planner.shape import Device, Plan, check_plan, check_shape, num_chunks
+from cake_tune.planner.shape import KERNELS, Device, Kernel, Plan, check_plan, check_shape, num_chunks
 
 SCHEMA_VERSION = 3
 
@@ -151,9 +152,22 @@ class PlannerTable:
 
     @property
     def label(self) -> str:
-        """How texts name the table: its device with its size, and its provenance."""
+        """How texts name the table: its device with its size, its provenance, and FlashInfer where its kernels ran."""
         unit = "SMs" if self.device.is_gpu else "workers"
-        return f"{self.device.name} ({self.device.num_sms} {unit}, {self.provenance.kind})"
+        kernels = " on flashinfer" if self.backend == "flashinfer" else ""
+        return f"{self.device.name} ({self.device.num_sms} {unit}, {self.provenance.kind}{kernels})"
+
+    @property
+    def backend(self) -> Backend | None:
+        """Whose kernels were measured; None for published rules, and where the table does not say."""
+        return backend_of_source(self.provenance.source) if self.provenance.kind == "measured" else None
+
+    @cached_property
+    def untimed(self) -> Kernel | None:
+        """The kernel of which nothing was timed, where the other was: the table cannot vouch for it."""
+        timed = {kernel for region in self.measured for kernel in KERNELS if getattr(region, kernel)}
+        missing = [kernel for kernel in KERNELS if kernel not in timed]
+        return missing[0] if len(missing) == 1 else None
 
     @cached_property
     def override_index(self) -> Intervals[Override]:

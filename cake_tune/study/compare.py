@@ -18,7 +18,7 @@ from cake_tune.planner.shape import Plan, Shape
 from cake_tune.planner.table import PlannerTable, Regret, load_table
 from cake_tune.study.agreement import Agreement, agreement
 from cake_tune.study.origin import check_same
-from cake_tune.study.points import measured_points
+from cake_tune.study.points import measured_points, own_rows
 from cake_tune.study.scored import answer_of, score_answer
 from cake_tune.sweep.words import counted
 
@@ -43,8 +43,9 @@ class Slower:
 class Comparison:
     """Run B against run A.
 
-    ``plans`` were confirmed, or raced to the end, in both; ``drift`` is the median of their times in B over those in A,
-    and ``scatter`` how far they are apart from it, as the deviation of a normal distribution, as fractions.
+    ``plans`` were confirmed, or raced to the end, in both; rivals are none of them, since no table answers with one.
+    ``drift`` is the median of their times in B over those in A, and ``scatter`` how far they are apart from it, as the
+    deviation of a normal distribution, as fractions.
     ``floor`` is the margin for the single plans, ``floored`` in number, that another GPU timed than before.
     ``regret_before`` and ``regret_after`` are the regrets of A's and of B's table, both on the points of B.
     """
@@ -144,10 +145,10 @@ class _Pair:
 
 
 def _pairs(old: PointRecord, new: PointRecord, on_gpu: bool) -> list[_Pair]:
-    rows = {row.plan: times for row in old.rows if (times := _times(row))}
+    rows = {row.plan: times for row in own_rows(old) if (times := _times(row))}
     other_gpu = on_gpu and not (new.gpu and new.gpu == old.gpu)
     found = []
-    for row in new.rows:
+    for row in own_rows(new):
         after = _times(row)
         if after and row.plan in rows:
             slowdown, least = _difference(after, rows[row.plan])

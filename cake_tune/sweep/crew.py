@@ -108,7 +108,7 @@ class Crew:
         for chance in range(CHANCES):
             try:
                 spec, environment = self._spec, self._slot.environment
-                return Worker(spec.backend, spec.protocol, spec.seed, self._stop_now, environment)
+                return Worker(spec.backend, spec.protocol, spec.seed, self._stop_now, environment, self._tell)
             except WorkerLostError as lost:
                 reason = lost.reason
                 if chance + 1 < CHANCES:

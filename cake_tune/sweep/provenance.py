@@ -1,24 +1,27 @@
 """What a run notes about where its rows come from, and which plans were in force when it started."""
 
-import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 
-from cake_tune.backends import Backend, Described
+from cake_tune.backends import Backend
 from cake_tune.errors import ContractError, JournalError, TableError
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.shape import Device, Plan, rival_of
 from cake_tune.planner.table import PlannerTable, load_table
 from cake_tune.spec import Point, Spec
+from cake_tune.sweep.host_facts import host_facts, version_of
+from cake_tune.sweep.slots import Slot
 
 
-def run_info(spec: Spec, backend: Backend, device: Device | None = None) -> RunInfo:
-    """The provenance of a run that starts now on ``device``; its tie band and the table in force are not known yet."""
+def run_info(spec: Spec, backend: Backend, slots: Sequence[Slot] = ()) -> RunInfo:
+    """The provenance of a run that starts now on ``slots`` (none: the backend's own device).
+
+    Its tie band and the table in force are not known yet.
+    """
     return RunInfo(
-        device=device or backend.device(),
+        device=slots[0].device if slots else backend.device(),
         kernel=backend.identity(),
         backend=spec.backend,
         sweep=spec.name,
@@ -26,14 +29,9 @@ def run_info(spec: Spec, backend: Backend, device: Device | None = None) -> RunI
         spec_path=spec.path,
         protocol=asdict(spec.protocol),
         tie_band=None,
-        tool_version=_version("cake-tune"),
+        tool_version=version_of("cake-tune"),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        host={
-            "system": platform.platform(),
-            "python": platform.python_version(),
-            "torch": _version("torch"),
-            **(backend.facts() if isinstance(backend, Described) else {}),
-        },
+        host=host_facts(backend, [slot.name for slot in slots]),
         weights=dict(spec.weights),
     )
 
@@ -75,10 +73,3 @@ def plan_in_force(table: PlannerTable, device: Device, point: Point) -> Plan | N
     except ContractError:
         return None
     return decision.plan if decision.plan in point.plans else None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"

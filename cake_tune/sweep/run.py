@@ -7,10 +7,12 @@ from cake_tune.backends import check_options, get_backend
 from cake_tune.journal.journal import Journal, read_journal
 from cake_tune.journal.record import Status
 from cake_tune.journal.run import RunDirectory, RunInfo
+from cake_tune.planner.backend import backend_of_sweep
 from cake_tune.planner.registry import table_for
 from cake_tune.planner.table import PlannerTable, save_table
 from cake_tune.spec import Spec
 from cake_tune.sweep.audits import Audits
+from cake_tune.sweep.host_facts import with_earlier_gpus
 from cake_tune.sweep.keys import Keys
 from cake_tune.sweep.progress import DECIDED, Progress, Silent, SweepSummary
 from cake_tune.sweep.provenance import earlier_info, earlier_table, run_info
@@ -90,7 +92,7 @@ def _run(
     backend = get_backend(spec.backend)
     check_options(backend, (plan for point in spec.points() for plan in point.plans))
     slots = slots or slots_for(backend)
-    info = run_info(spec, backend, slots[0].device)
+    info = run_info(spec, backend, slots)
     keys = Keys(spec, info, twins=twins_of is not None)
     with Journal(run.journal) as journal:
         for text in journal.messages:
@@ -101,10 +103,11 @@ def _run(
             done = {key: status for key, status in done.items() if status in DECIDED}
         earlier = None if fresh else earlier_info(run, info)
         known_table = earlier_table(run, told.message) if done else None
-        table = known_table or table_for(info.device)[0]
+        table = known_table or table_for(info.device, backend=backend_of_sweep(spec.backend))[0]
         main = earlier_info(twins_of, info) if twins_of is not None else None
         source = main if main is not None and main.tie_band is not None else earlier
-        info = replace(info, in_force=table.label, tie_band=source.tie_band if source else None)
+        host = with_earlier_gpus(info.host, earlier.host if earlier is not None else {})
+        info = replace(info, in_force=table.label, tie_band=source.tie_band if source else None, host=host)
 
         def describe(info: RunInfo) -> None:
             run.write_info(info)

@@ -39,7 +39,7 @@ class Drawn:
         """``UsageError`` unless the spec has ``count`` points, at least one."""
         points = spec.points()
         if not 1 <= count <= len(points):
-            raise UsageError(f"expected from 1 to {len(points)} points of {spec.name}, got {count}")
+            raise UsageError(f"--aa: expected from 1 to {len(points)} points of {spec.name}, got {count}")
         Random(f"{spec.seed} drawn").shuffle(points)
         self._points: list[Point] | None = points[:count]
 

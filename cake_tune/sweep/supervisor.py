@@ -11,18 +11,19 @@ from multiprocessing.connection import wait
 from types import MappingProxyType
 from typing import Literal
 
-from cake_tune.errors import DeviceUnfitError
+from cake_tune.backends import SlowToStart, get_backend
+from cake_tune.errors import DeviceUnfitError, UsageError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Plan
 from cake_tune.sweep.tasks import Board, Broken, Ready, Task
 from cake_tune.sweep.worker import worker_main
 
 START_SECONDS = 120.0
-"""Longest start of a worker, which imports its tensor library; a longer timeout of the protocol holds for it too, since
-a backend may have to compile its kernels first."""
+"""Longest start of a worker, which imports its tensor library. A longer timeout of the protocol holds for it too, and a
+backend that has more to do than that says how long it may take (``SlowToStart``)."""
 POLL_SECONDS = 0.2
 NEWS_SECONDS = 30.0
-"""Time between two messages about one task."""
+"""Time between two messages about one task, or about one start."""
 GRACE_SECONDS = 5.0
 
 _STARTING = threading.Lock()
@@ -65,12 +66,22 @@ def _changed(environment: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _start_seconds(name: str) -> float:
+    """What the backend asks for its start; 0 if nothing."""
+    try:
+        backend = get_backend(name)
+    except UsageError:
+        return 0.0  # the worker says what is wrong
+    return backend.start_seconds if isinstance(backend, SlowToStart) else 0.0
+
+
 class Worker:
     """A running worker process.
 
     ``DeviceUnfitError`` if its backend cannot start, ``WorkerLostError`` if it is ended while it starts. ``stop_now``
     is asked a few times per second while the worker starts or works, and ends it with ``StoppedNowError``.
-    ``environment`` is added to the worker's environment. On Linux a worker dies with the thread that started it.
+    ``environment`` is added to the worker's environment. ``tell`` hears of a start that takes long. On Linux a worker
+    dies with the thread that started it.
     """
 
     def __init__(
@@ -80,9 +91,12 @@ class Worker:
         seed: int,
         stop_now: Callable[[], bool],
         environment: Mapping[str, str] = MappingProxyType({}),
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._timeout = protocol.timeout_seconds
+        self._start_seconds = max(START_SECONDS, self._timeout, _start_seconds(backend))
+        self._tell = tell
         self._stop_now = stop_now
         self._board = Board(context)
         self._pipe, theirs = context.Pipe()
@@ -136,14 +150,17 @@ class Worker:
         return False
 
     def _await_ready(self) -> None:
-        seconds = max(START_SECONDS, self._timeout)
-        end = time.monotonic() + seconds
+        seconds = self._start_seconds
+        start = told = time.monotonic()
         word: object = Broken(f"it did not start within {seconds:g} s; measure.timeout_seconds can allow it more")
         try:
-            while time.monotonic() < end:
+            while (now := time.monotonic()) < start + seconds:
                 if self._has_answer():
                     word = self._pipe.recv()
                     break
+                if now - told > NEWS_SECONDS:
+                    told = now
+                    self._tell(f"the worker is starting: {now - start:.0f} s so far, at most {seconds:g} s")
         except (EOFError, ConnectionError):
             reason = self._how_it_ended()
             self.kill()

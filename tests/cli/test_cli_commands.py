@@ -203,6 +203,11 @@ def test_plan_on_unknown_hardware_says_extrapolated():
         (("check", "absent.yaml"), "absent.yaml: cannot read the spec"),
         (("sweep", "absent.yaml"), "absent.yaml: cannot read the spec"),
         (("verify", "--backend", "abacus"), "abacus"),
+        (
+            ("coverage", "-m", "deepseek-v4-flash", "-b", "abacus"),
+            "backend: expected one of the following, got 'abacus'",
+        ),
+        (("plan", "-T", "1", "-H", "16", "-k", "64", "-b", "cuda"), "'cuda' is not one of 'cake_tune', 'flashinfer'"),
         (("verify", "--backend", "faults:cpu:crash@*"), "--backend: expected one that runs in this process"),
         (("plan", "-T", "1", "-H", "16", "-k", "100000", "--cpu"), "--topk: expected at most 16384 candidates"),
         (("schema", "-o", "absent/schema.json"), "error: absent/schema.json: No such file or directory"),
@@ -221,3 +226,18 @@ def test_a_closed_pipe_is_no_traceback():
     command = f"{sys.executable} -m cake_tune.cli schema | head -c 1"
     done = subprocess.run(command, shell=True, check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stderr == ""
+
+
+def test_each_backend_is_answered_by_its_own_installed_table(tmp_path):
+    data, question = {"XDG_DATA_HOME": str(tmp_path)}, ("plan", "-T", "1", "-H", "16", "-k", "64", "--num-sms", "84")
+    table = json.loads((ROOT / "cake_tune" / "planner" / "tables" / "gb10.json").read_text())
+    table["device"] |= {"name": "NVIDIA RTX 5080", "num_sms": 84}
+    for backend in ("cuda", "flashinfer"):
+        table["provenance"] |= {"kind": "measured", "source": f"cake-tune sweep on backend {backend}"}
+        path = tmp_path / "cake-tune" / "tables" / f"{backend}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(table))
+    assert "NVIDIA RTX 5080 (84 SMs, measured)" in cake_tune(*question, **data).stdout
+    for command in (question, ("coverage", "-m", "deepseek-v4-flash", "--num-sms", "84")):
+        said = cake_tune(*command, "--backend", "flashinfer", **data).stdout
+        assert "NVIDIA RTX 5080 (84 SMs, measured on flashinfer)" in said

@@ -92,3 +92,12 @@ def test_study_refuses_runs_of_different_things_and_a_twin_run_without_twins():
     missing = cake_tune("study", "gpu", RUNS / "a", RUNS / "nowhere")
     assert missing.returncode == 2
     assert "expected a run directory" in missing.stderr
+
+
+@pytest.mark.parametrize("where", ["file", "file/study"])
+def test_a_report_that_could_not_be_written_is_refused_before_the_work(tmp_path, where):
+    (tmp_path / "file").write_text("")
+    for command in (("fit", "--short"), ("gpu", "absent", "absent")):
+        done = cake_tune("study", *command, "--out", tmp_path / where)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"error: --out: expected a directory that can be written, got {tmp_path / where}\n"

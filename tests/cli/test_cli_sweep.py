@@ -234,7 +234,7 @@ def test_an_a_a_run_takes_no_options_of_the_sweep(tmp_path, option):
 
 def test_more_a_a_points_than_points_are_refused(tmp_path):
     done = cake_tune("sweep", write_spec(tmp_path / "specs"), "--aa", "4", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "error: expected from 1 to 3 points of small, got 4\n")
+    assert (done.returncode, done.stderr) == (2, "error: --aa: expected from 1 to 3 points of small, got 4\n")
 
 
 def test_a_refined_sweep_measures_more_than_its_spec_lists(tmp_path):

@@ -102,6 +102,9 @@ def test_one_kernel_alone_keeps_the_crossover_in_force_and_says_so():
     assert table.calibrated_topks == IN_FORCE.calibrated_topks
     assert "no shape has times of both kernels" in table.provenance.note
     assert table.certificate.points == len(decode_only)
+    assert "no prefill was timed: the certificate is for decode alone" in table.provenance.note
+    assert table.untimed == "prefill"
+    assert "was timed" not in build_table(records(), info_of(188), IN_FORCE).provenance.note
 
 
 def failing(record, kernel):

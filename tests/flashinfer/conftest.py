@@ -40,7 +40,7 @@ def nothing_remembered(monkeypatch, tmp_path):
     registry.forget_tables()
     for cache in caches:
         cache.cache_clear()
-    with registry.use_table(None), registry.use_device(None):
+    with registry.use_table(None), registry.use_device(None), registry.use_backend(None):
         yield
     registry.forget_tables()
     for cache in caches:

@@ -12,8 +12,9 @@ from cake_tune.errors import ContractError, DeviceUnfitError
 from cake_tune.flashinfer.interface import DECODE, PREFILL
 from cake_tune.host import cpu_device
 from cake_tune.planner import registry
+from cake_tune.planner.backend import swept_on
 from cake_tune.planner.shape import Plan
-from cake_tune.planner.table import Override
+from cake_tune.planner.table import Override, Provenance
 
 SCALE = 512**-0.5
 TOKENS, HEADS, TOPK, EXTRA = 2, 32, 320, 64
@@ -77,6 +78,32 @@ def test_decode_runs_the_plan_of_the_table(standin, tensors, table):
     assert {key: bound[key] for key in optional} == optional
     assert torch.equal(arguments[3], expected[3])
     assert torch.equal(arguments[4], expected[4])
+
+
+def test_each_backend_runs_the_plan_of_its_own_installed_table(standin, tensors, table):
+    """With both installed for one device, and no table given."""
+    arguments, optional = tensors()
+    for backend, plan in (("flashinfer", Plan("decode", 2, 3, 2)), ("cpu", Plan("decode", 1, 2, 3))):
+        exception = replace(table.exceptions[0], plan=plan)
+        registry.install_table(
+            replace(table, provenance=Provenance("measured", swept_on(backend)), exceptions=(exception,))
+        )
+    own = cake_tune.decode(*arguments, **optional, **scratch())
+    theirs = cake_tune.decode(*arguments, **optional, **scratch(), backend="flashinfer")
+    assert own == {"head_tiles": 1, "num_splits": 2, "chunks_per_block": 3}
+    assert theirs == {"head_tiles": 2, "num_splits": 3, "chunks_per_block": 2}
+
+
+def test_prefill_too_runs_the_tiles_of_its_own_installed_table(standin, tensors, table):
+    arguments, optional = tensors()
+    for backend, tiles in (("flashinfer", 1), ("cpu", 2)):
+        plan = Plan("prefill", tiles, 1, 6)
+        exception = replace(table.exceptions[0], plan=plan)
+        registry.install_table(
+            replace(table, provenance=Provenance("measured", swept_on(backend)), exceptions=(exception,))
+        )
+    assert cake_tune.prefill(*arguments, **optional)["head_tiles"] == 2
+    assert cake_tune.prefill(*arguments, **optional, backend="flashinfer")["head_tiles"] == 1
 
 
 def test_what_is_given_overrides_the_table(standin, tensors, table):

@@ -9,7 +9,7 @@ def nothing_given(monkeypatch, tmp_path):
     monkeypatch.delenv(environment.ENVIRONMENT, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     registry.forget_tables()
-    with registry.use_table(None), registry.use_device(None):
+    with registry.use_table(None), registry.use_device(None), registry.use_backend(None):
         yield
     registry.forget_tables()
 

@@ -23,7 +23,7 @@ from cake_tune.planner.plans import (
 )
 from cake_tune.planner.registry import use_table
 from cake_tune.planner.shape import Device, Plan, Shape, check_plan, decode_tiles, prefill_tiles
-from cake_tune.planner.table import Override, Provenance, Region
+from cake_tune.planner.table import Certificate, Override, Provenance, Region
 
 DECODE = Plan("decode", 1, 3, 3, (("stages", "3"),))
 PREFILL = Plan("prefill", 4, 1, 8)
@@ -300,3 +300,28 @@ def test_the_same_question_is_answered_from_a_bounded_memory(shipped):
         decide(table, num_tokens=num_tokens, num_heads=64, topk=512)
     assert len(table.answers) <= REMEMBERED
     assert decide(table, num_tokens=1, num_heads=64, topk=512) == first
+
+
+@pytest.mark.parametrize(("kernel", "untimed"), [("decode", "prefill"), ("prefill", "decode")])
+def test_a_table_of_one_kernel_says_that_it_cannot_vouch_for_the_other(measured, kernel, untimed):
+    alone = replace(
+        measured,
+        exceptions=(),
+        measured=(Region(64, 512, 0, **{kernel: (1, 2, 4)}),),
+        certificate=Certificate(3, 0.0, 0.0, 0.0),
+    )
+    said = f"; the table timed no {untimed}: its certificate is for {kernel} alone"
+    assert measured.untimed is None
+    assert alone.untimed == untimed
+    for asked_for, source in ((kernel, "measured"), (untimed, "extrapolated"), (None, None)):
+        decision = decide(alone, num_tokens=2, num_heads=64, topk=512, kernel=asked_for)
+        assert decision.why.endswith(said)
+        assert source in (None, decision.source)
+    assert decide(replace(alone, certificate=None), num_tokens=2, num_heads=64, topk=512).why.endswith(
+        f"; the table timed no {untimed}"
+    )
+
+
+def test_published_rules_timed_nothing_and_say_nothing_of_it(shipped):
+    assert shipped[188].untimed is None
+    assert "timed" not in decide(shipped[188], num_tokens=2, num_heads=64, topk=512).why

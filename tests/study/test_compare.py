@@ -7,7 +7,7 @@ import pytest
 from cake_tune.errors import JournalError, UndecidedError
 from cake_tune.journal.journal import Journal
 from cake_tune.journal.run import RunDirectory
-from cake_tune.planner.shape import Device
+from cake_tune.planner.shape import Device, rival_plan
 from cake_tune.planner.table import load_table, save_table
 from cake_tune.study.compare import compare_runs
 
@@ -98,6 +98,35 @@ def test_other_kernels_are_compared_when_asked_for(tmp_path):
     with pytest.raises(JournalError, match="kernel identity"):
         compare_runs(A, other)
     assert not compare_runs(A, other, any_kernel=True).regressions
+
+
+def with_rival(path, by):
+    """Run ``a`` with a rival that took ``by`` times as long as the choice at every point; it is chosen where it won."""
+    run = scaled(path, lambda record, row: 1.0)
+    records = list(run.read_records())
+    run.journal.unlink()
+    with Journal(run.journal) as journal:
+        for record in records:
+            (row,) = (row for row in record.rows if row.plan == record.best)
+            visits, confirm = (
+                tuple(None if us is None else us * by for us in each) for each in (row.visits, row.confirm)
+            )
+            plan = rival_plan(record.shape, "sparse")
+            rival = replace(row, plan=plan, median_us=row.median_us * by, visits=visits, confirm=confirm)
+            best = plan if by < 0.9 else record.best
+            journal.append(replace(record, rows=(*record.rows, rival), best=best))
+    return run
+
+
+def test_rivals_are_not_compared_whoever_won(tmp_path):
+    """A rival that became twice as slow, as with another release of its library, is no regression of this family."""
+    fast, slow = with_rival(tmp_path / "fast", 0.8), with_rival(tmp_path / "slow", 1.6)
+    plain = compare_runs(A, scaled(tmp_path / "plain", lambda record, row: 1.0))
+    for before, after in ((fast, slow), (slow, fast)):
+        found = compare_runs(before, after)
+        assert (found.plans, found.drift, found.scatter) == (plain.plans, 1.0, 0.0)
+        assert found.regressions == []
+    assert compare_runs(slow, slow).agreement.flips == 0
 
 
 def test_runs_without_a_shape_in_common_are_not_compared(tmp_path):

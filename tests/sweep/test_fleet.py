@@ -138,10 +138,10 @@ class Failing(Worker):
 
     bad: frozenset[str] = frozenset()
 
-    def __init__(self, backend, protocol, seed, stop_now, environment):
+    def __init__(self, backend, protocol, seed, stop_now, environment, tell):
         if environment.get("SLOT") in self.bad:
             raise DeviceUnfitError(f"no such device {environment['SLOT']}")
-        super().__init__(backend, protocol, seed, stop_now, environment)
+        super().__init__(backend, protocol, seed, stop_now, environment, tell)
 
 
 def marked_slots(count: int):
@@ -170,11 +170,11 @@ def test_a_plan_after_which_no_worker_starts_becomes_a_row_and_is_not_tried_on_e
     class Breaking(Worker):
         """Does not start again where a worker was lost."""
 
-        def __init__(self, backend, protocol, seed, stop_now, environment):
+        def __init__(self, backend, protocol, seed, stop_now, environment, tell):
             self._slot = environment["SLOT"]
             if self._slot in lost:
                 raise DeviceUnfitError(f"no such device {self._slot}")
-            super().__init__(backend, protocol, seed, stop_now, environment)
+            super().__init__(backend, protocol, seed, stop_now, environment, tell)
 
         def _lost(self, *arguments):
             lost.add(self._slot)

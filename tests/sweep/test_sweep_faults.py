@@ -9,6 +9,9 @@ from dataclasses import replace
 import pytest
 from sweep_specs import QUICK, SHAPES, Listener, make_spec, records_of, run_at
 
+from cake_tune.backends import SlowToStart, get_backend, simulated
+from cake_tune.backends.simulated import SimulatedBackend
+from cake_tune.backends.simulated_device import SMALL
 from cake_tune.errors import DeviceUnfitError
 from cake_tune.journal.record import PlanRow
 from cake_tune.planner.shape import Plan, Shape
@@ -22,6 +25,40 @@ IMPATIENT = replace(QUICK, timeout_seconds=1.5)
 @pytest.fixture
 def run(tmp_path):
     return run_at(tmp_path)
+
+
+class Slow(SimulatedBackend):
+    """In the parent's eyes only: the worker's start takes what it takes."""
+
+    start_seconds = 100.0
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Starts are given no time, unless the backend asks for some."""
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "POLL_SECONDS", 0.0)
+    return replace(QUICK, timeout_seconds=0.0)
+
+
+def test_a_backend_says_how_long_its_start_may_take(impatient, monkeypatch):
+    with pytest.raises(DeviceUnfitError, match=r"did not start within 0 s; measure\.timeout_seconds can allow"):
+        Worker("simulated", impatient, 0, lambda: False)
+    monkeypatch.setattr(simulated, "create", lambda name: Slow(SMALL, name))
+    monkeypatch.setattr(supervisor, "NEWS_SECONDS", 0.0)
+    told = []
+    Worker("simulated", impatient, 0, lambda: False, tell=told.append).close()
+    assert re.fullmatch(r"the worker is starting: \d+ s so far, at most 100 s", told[0])
+
+
+def test_only_flashinfer_needs_more_than_the_others():
+    """Its first start compiles."""
+    asked = {
+        name: get_backend(name) for name in ("cpu", "cuda", "simulated", "flashinfer", "flashinfer:pack=flashinfer")
+    }
+    slow = {name: backend.start_seconds for name, backend in asked.items() if isinstance(backend, SlowToStart)}
+    assert slow == {"flashinfer": 1800.0, "flashinfer:pack=flashinfer": 1800.0}
+    assert min(slow.values()) > supervisor.START_SECONDS
 
 
 def sweep(run, faults: str, base: str = "simulated", **options):

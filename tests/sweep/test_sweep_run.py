@@ -11,10 +11,11 @@ from cake_tune.backends.simulated_device import SMALL
 from cake_tune.backends.simulated_time import true_us
 from cake_tune.errors import JournalError, UsageError
 from cake_tune.journal.journal import Journal
+from cake_tune.planner.backend import swept_on
 from cake_tune.planner.lookup import decide
-from cake_tune.planner.registry import shipped_tables, table_for, use_table
+from cake_tune.planner.registry import forget_tables, install_table, shipped_tables, table_for, use_table
 from cake_tune.planner.shape import Device, Plan, Shape
-from cake_tune.planner.table import load_table
+from cake_tune.planner.table import Provenance, load_table
 from cake_tune.spec import Spec
 from cake_tune.sweep import SweepSummary, run_sweep
 
@@ -53,6 +54,20 @@ def test_reported_times_are_the_true_ones_within_the_noise(run):
                 assert abs(row.median_us / true_us(SMALL, shape, row.plan) - 1) < 0.03
         best = next(row for row in record.rows if row.plan == record.best)
         assert len(best.confirm) == QUICK.confirm_rounds
+
+
+def test_the_table_in_force_is_one_of_the_kernels_that_are_measured(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    published, _ = table_for()
+    for name, topks in (("flashinfer", (64,)), ("cuda", (96,))):
+        made = replace(published, device=SMALL.device, calibrated_topks=topks)
+        install_table(replace(made, provenance=Provenance("measured", swept_on(name))))
+    try:
+        run_sweep(make_spec(), run)
+        assert load_table(run.in_force).calibrated_topks == (96,)
+    finally:
+        monkeypatch.undo()
+        forget_tables()
 
 
 def test_the_plan_in_force_is_the_tables_and_is_confirmed(run):
