@@ -1,7 +1,7 @@
 """The constants of a cost model as they stand in an emitted module."""
 
 from cake_tune.export.conditions import WIDTH
-from cake_tune.planner.cost import CostModel
+from cake_tune.planner.cost import MANY_SPLITS, CostModel
 
 
 def constants(model: CostModel) -> list[tuple[str, float, str]]:
@@ -14,9 +14,16 @@ def constants(model: CostModel) -> list[tuple[str, float, str]]:
         ("MERGE_BATCH", model.merge_batch, "splits that the merge reads in one step"),
         ("MERGE_STEP_US", model.merge_step_us, "per step begun"),
         ("MERGE_ROW_US", model.merge_row_us, "per split, token and head"),
-        *([] if model.pair_us is None else [("PAIR_US", model.pair_us, "two splits merged by a pair of CTAs")]),
+        *(_pairs(model.pair_us) if model.pair_us is not None else ()),
         ("WAVE_SHARE", model.wave_share, "of the time that rounds up to whole waves"),
         ("SHARPNESS", model.sharpness, "of the change from compute- to memory-bound"),
+    ]
+
+
+def _pairs(pair_us: float) -> list[tuple[str, float, str]]:
+    return [
+        ("PAIR_US", pair_us, "two splits merged by a pair of CTAs"),
+        ("MANY_SPLITS", MANY_SPLITS, "splits from which on pairs of them are merged so"),
     ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from cake_tune.fit.cost_rows import Rows
 from cake_tune.fit.samples import Bools, Floats, Ints
-from cake_tune.planner.cost import Order
+from cake_tune.planner.cost import MANY_SPLITS, Order
 
 ChunkTime = Callable[[Ints], Floats]
 
@@ -64,8 +64,8 @@ class CostMachine:
 
     def _in_pairs(self, blocks: Ints) -> Bools:
         """``in_pairs``."""
-        many: Bools = (self._splits % 2 == 0) & (self._num_sms < 2 * blocks) & (blocks <= self._num_sms)
-        paired: Bools = self._two | many
+        many: Bools = (self._splits >= MANY_SPLITS) & (self._splits % 2 == 0)
+        paired: Bools = self._two | (many & (self._num_sms < 2 * blocks) & (blocks <= self._num_sms))
         return paired
 
     def _pair_by_pair(self, rows: Ints, block: Floats, chunk_us: ChunkTime, places: Ints, wave_share: float) -> Floats:

@@ -14,6 +14,9 @@ from cake_tune.planner.shape import Kernel, Plan
 
 Order = Literal["row_by_row", "short_last"]
 
+MANY_SPLITS = 16
+"""From which on pairs of splits are merged by their blocks: the launch's rule (``cake_tune.cuda.launch``)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCost:
@@ -183,11 +186,12 @@ class _Grid(NamedTuple):
 
 
 def in_pairs(blocks: int, splits: int, num_sms: int) -> bool:
-    """Whether a kernel that can merge in pairs does: two splits always, more where the grid takes over half the device.
+    """Whether a kernel that can merge in pairs does: two splits always, many where the grid takes over half the device.
 
     ``blocks`` is the whole grid. More than ``num_sms`` blocks of more than two splits go one by one.
     """
-    return splits == 2 or (splits % 2 == 0 and num_sms < 2 * blocks <= 2 * num_sms)
+    many = splits >= MANY_SPLITS and splits % 2 == 0
+    return splits == 2 or (many and num_sms < 2 * blocks <= 2 * num_sms)
 
 
 def larger_of(one: float, other: float, sharpness: float) -> float:
