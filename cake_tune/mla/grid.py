@@ -7,12 +7,16 @@ alone decides what is parallel. Blocks are handed out in order to whichever work
 import os
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import torch
 
 from cake_tune.mla.device import cpu_workers, usable_cores
 from cake_tune.mla.workspace import Workspace
+
+POLL_SECONDS = 0.05
+"""How long the caller waits for a worker at a time. A signal that another thread was given, or that came just before
+the wait, does not end a wait: Python acts on it when the caller's thread runs again."""
 
 Kernel = Callable[[int, Workspace], None]
 """Runs the block of the given number with the worker's workspace."""
@@ -31,7 +35,7 @@ def run_grid(kernel: Kernel, blocks: int) -> None:
     try:
         for worker in workers:
             worker.launches.put(launch)
-        errors = [launch.ends.get() for _ in workers]
+        errors = [launch.end() for _ in workers]
     except BaseException:
         launch.stopped = True
         raise
@@ -48,6 +52,14 @@ class _Launch:
         self.blocks = iter(range(blocks))
         self.ends: SimpleQueue[BaseException | None] = SimpleQueue()
         self.stopped = False
+
+    def end(self) -> BaseException | None:
+        """Wait until a worker has ended: its error, or None."""
+        while True:
+            try:
+                return self.ends.get(timeout=POLL_SECONDS)
+            except Empty:
+                continue
 
     def drain(self, workspace: Workspace) -> None:
         failure = None
