@@ -37,20 +37,39 @@ class Refined:
         self._spec = spec
         self._in_force = in_force
         self._grid = grid
+        self._of_grid: list[Point] = []
         self._listed: dict[Group, list[Shape]] = {}
         for point in spec.points():
             self._listed.setdefault(_group(point.shape), []).append(point.shape)
+        self._steps: dict[Group, tuple[list[PointRecord], list[Point]]] = {}
 
     def next_points(self, records: Sequence[PointRecord]) -> list[Point]:
-        """The rest of the grid; then, of every group, the rest of its next step."""
-        measured = {record.shape: record for record in records}
-        listed = {shape for shapes in self._listed.values() for shape in shapes}
-        of_grid = [record for record in records if record.shape in listed]
-        if left := [point for point in self._grid.next_points(of_grid) if point.shape not in measured]:
-            return left
-        return [point for group in self._listed for point in self._next_step(group, measured)]
+        """The rest of the grid; then, of every group, the rest of its next step.
 
-    def _next_step(self, group: Group, measured: Mapping[Shape, PointRecord]) -> list[Point]:
+        No group is refined before the grid is measured; then each goes on by itself, however far the others are.
+        """
+        measured = {record.shape: record for record in records}
+        if not (left := _unmeasured(self._of_grid, measured)):
+            listed = {shape for shapes in self._listed.values() for shape in shapes}
+            self._of_grid = self._grid.next_points([record for record in records if record.shape in listed])
+            left = _unmeasured(self._of_grid, measured)
+        if left:
+            return left
+        of_group: dict[Group, list[PointRecord]] = {group: [] for group in self._listed}
+        for record in measured.values():
+            if (known := of_group.get(_group(record.shape))) is not None:
+                known.append(record)
+        return [point for group, known in of_group.items() for point in self._next_step(group, known)]
+
+    def _next_step(self, group: Group, known: list[PointRecord]) -> list[Point]:
+        """The rest of a group's next step, worked out anew only when its records ``known`` are others than before."""
+        before, step = self._steps.get(group, (None, []))
+        if before != known:
+            step = self._worked_out(group, {record.shape: record for record in known})
+            self._steps[group] = known, step
+        return step
+
+    def _worked_out(self, group: Group, measured: Mapping[Shape, PointRecord]) -> list[Point]:
         shapes = self._listed[group]
         others = list(dict.fromkeys(replace(shape, num_tokens=0) for shape in shapes))
         known = [measured[shape] for shape in shapes if shape in measured]
@@ -59,7 +78,7 @@ class Refined:
             tried.add(num_tokens)
             wanted = [self._spec.point_at(replace(shape, num_tokens=num_tokens)) for shape in others]
             points = [point for point in wanted if point is not None]
-            if left := [point for point in points if point.shape not in measured]:
+            if left := _unmeasured(points, measured):
                 return left
             known += [measured[point.shape] for point in points]
         return []
@@ -89,6 +108,10 @@ def next_num_tokens(crossover: Crossover, tried: Iterable[int] = ()) -> int | No
         return None
     a, b = max(gaps, key=lambda gap: (gap[1] / gap[0], -gap[0]))
     return min(max(math.isqrt(a * b), a + 1), b - 1)
+
+
+def _unmeasured(points: Iterable[Point], measured: Mapping[Shape, PointRecord]) -> list[Point]:
+    return [point for point in points if point.shape not in measured]
 
 
 def _group(shape: Shape) -> Group:

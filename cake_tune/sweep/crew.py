@@ -31,6 +31,10 @@ class Crew:
         self._tell = tell
         self._worker: Worker | None = None
 
+    def start(self) -> None:
+        """Have the worker ready."""
+        self._worker = self._worker or self._started()
+
     def measure_band(self, task: BandTask) -> float | None:
         """The tie band; None if its measurement fails."""
         try:

@@ -14,10 +14,14 @@ from cake_tune.spec import Spec
 from cake_tune.sweep.crew import Crew
 from cake_tune.sweep.slots import Slot
 from cake_tune.sweep.supervisor import StoppedNowError
-from cake_tune.sweep.tasks import BandTask, Task
+from cake_tune.sweep.tasks import BandTask, PointTask, StartTask, Task
 
 POLL_SECONDS = 0.1
 """How long the caller waits for news at a time: signals are noticed in between."""
+
+
+Order = Task | StartTask
+"""What a slot can be told to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Answer:
     """What a slot says of its task: the ``result``, or the ``error`` that kept it from one."""
 
     slot: str
-    task: Task
+    task: Order
     result: object = None
     error: BaseException | None = None
 
@@ -60,12 +64,7 @@ class Fleet:
         """Those of them that have nothing to do."""
         return [name for name in self._hands if name not in self._busy]
 
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is still to come."""
-        return bool(self._busy)
-
-    def give(self, slot: str, task: Task) -> None:
+    def give(self, slot: str, task: Order) -> None:
         """Have an idle slot do a task."""
         self._busy.add(slot)
         self._hands[slot].give(task)
@@ -116,12 +115,12 @@ class _Hand:
     ) -> None:
         self._slot = slot
         self._news = news
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         prefix = f"{slot.name}: " if several else ""
         self._crew = Crew(spec, slot, stop.is_set, lambda text: news.put(prefix + text))
         self._thread = threading.Thread(target=self._work, name=f"cake-tune {slot.name}", daemon=True)
 
-    def give(self, task: Task | None) -> None:
+    def give(self, task: Order | None) -> None:
         """The next task; None ends the thread."""
         if task is not None and not self._thread.is_alive():
             self._thread.start()
@@ -144,10 +143,16 @@ class _Hand:
         finally:
             self._crew.close()
 
-    def _answer(self, task: Task) -> Answer:
+    def _answer(self, task: Order) -> Answer:
         try:
-            crew = self._crew
-            result = crew.measure_band(task) if isinstance(task, BandTask) else crew.measure_point(task)
-            return Answer(self._slot.name, task, result)
+            return Answer(self._slot.name, task, self._done(task))
         except BaseException as error:  # it is the caller's thread that has to know
             return Answer(self._slot.name, task, error=error)
+
+    def _done(self, task: Order) -> object:
+        if isinstance(task, PointTask):
+            return self._crew.measure_point(task)
+        if isinstance(task, BandTask):
+            return self._crew.measure_band(task)
+        self._crew.start()
+        return None

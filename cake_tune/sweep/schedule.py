@@ -16,7 +16,9 @@ class Schedule(Protocol):
         """The points to measure next, given every record of the run so far (one per key); none ends the sweep.
 
         Points that are measured already may be among them: they are passed over. A point must belong to the spec (see
-        ``Keys.admits``), else the next run would set its row aside.
+        ``Keys.admits``), else the next run would set its row aside. A device that has nothing to do asks while others
+        are still at work: points that were asked for may lack their records, are passed over as well, and more may be
+        asked for only if it does not depend on them.
         """
 
 

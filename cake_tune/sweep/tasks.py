@@ -44,6 +44,10 @@ class PointTask:
 Task = BandTask | PointTask
 
 
+class StartTask:
+    """Asks a slot for nothing but to start its worker, so that it is ready for its first task."""
+
+
 @dataclass(frozen=True, slots=True)
 class Broken:
     """A worker's last words: the error after which its device cannot be trusted."""

@@ -20,7 +20,7 @@ from cake_tune.sweep.progress import FAILURES, Progress, SweepSummary
 from cake_tune.sweep.provenance import plan_in_force
 from cake_tune.sweep.schedule import Records, Schedule
 from cake_tune.sweep.slots import Slot
-from cake_tune.sweep.tasks import BandTask, PointTask
+from cake_tune.sweep.tasks import BandTask, PointTask, StartTask
 from cake_tune.sweep.words import counted
 
 T = TypeVar("T")
@@ -58,6 +58,8 @@ class Work:
         self._at_work: dict[str, Job] = {}
         self._waiting: deque[Job] = deque()
         self._band_tried = info.tie_band is not None
+        self._band_at_work = False
+        self._asked_at = -1
         done = setting.done
         self._summary = SweepSummary(total=len(done), counts=dict(Counter(done.values())), reused=len(done))
 
@@ -75,40 +77,60 @@ class Work:
         return summary
 
     def _work(self, fleet: Fleet, interrupts: Interrupts) -> None:
-        while fleet.busy or self._anything_left(fleet):
+        while self._awaited or self._anything_left(fleet):
             if interrupts.insistent():
                 fleet.stop_now()
             self._summary.out_of_time = self._out_of_time()
             if not interrupts.requested() and not self._summary.out_of_time:
-                self._ensure_band(fleet, interrupts)
-                if not interrupts.requested():
-                    self._hand_out(fleet)
-            elif not fleet.busy:
+                self._hand_out(fleet)
+            elif not self._awaited:
                 return
             answer = fleet.answer()
             if answer is not None:
                 self._take_in(answer, fleet)
         self._summary.out_of_time = False
 
+    @property
+    def _awaited(self) -> bool:
+        """Whether a measurement is under way; for a worker that only starts, nobody waits."""
+        return self._band_at_work or bool(self._at_work)
+
     def _anything_left(self, fleet: Fleet) -> bool:
         """Whether a slot has something to do; asks the schedule if nothing waits. An audit that none may do is not."""
         if not possible(self._waiting, fleet.names):
-            asked = self._asked()
-            self._summary.total = len(self._set.done) + len(asked)
-            self._waiting = deque([*asked, *self._set.audits.due()])
+            self._ask()
         return possible(self._waiting, fleet.names)
 
+    def _ask(self) -> None:
+        """Have what the schedule asks for wait, and the audits that are due."""
+        self._asked_at = len(self._set.done)
+        self._waiting.extend([*self._asked(), *self._set.audits.due()])
+        points = sum(job.audits is None for job in [*self._waiting, *self._at_work.values()])
+        self._summary.total = len(self._set.done) + points
+
     def _asked(self) -> list[Job]:
-        """What the schedule asks for and is not measured; none where it has nothing more, or only repeats itself."""
+        """What the schedule asks for, is not measured and not to be; none where it has no more, or repeats itself."""
         keys, before = self._set.keys, None
+        taken = {job.key for job in [*self._waiting, *self._at_work.values()]}
         while (asked := self._set.schedule.next_points(self._set.records)) and asked != before:
             jobs = [Job(key, point) for key, point in {keys.of(point): point for point in asked}.items()]
-            if left := [job for job in jobs if job.key not in self._set.done]:
+            if left := [job for job in jobs if job.key not in self._set.done and job.key not in taken]:
                 return left
             before = asked
         return []
 
     def _hand_out(self, fleet: Fleet) -> None:
+        """Give idle slots what waits: before the first point, the measurement of the tie band.
+
+        Where nothing waits for an idle slot and there are new records, the schedule is asked again while the others are
+        still at work.
+        """
+        if not self._band_tried and not self._band_at_work:
+            self._prepare(fleet)
+        if self._band_at_work:
+            return
+        if fleet.idle and not possible(self._waiting, fleet.idle) and self._asked_at < len(self._set.done):
+            self._ask()
         for slot in fleet.idle:
             job = next((job for job in self._waiting if job.may_run_on(slot)), None)
             if job is not None:
@@ -117,6 +139,19 @@ class Work:
                     self._tell(self._set.told.started, job.point.shape)
                 self._at_work[slot] = job
                 fleet.give(slot, self._task(job))
+
+    def _prepare(self, fleet: Fleet) -> None:
+        """An A/A run on the point of middle cost, on the first idle slot; the others' workers start meanwhile."""
+        points = sorted((job.point for job in self._waiting if job.audits is None), key=_cost)
+        if not points or not fleet.idle:
+            return
+        middle = points[len(points) // 2]
+        plan = plan_in_force(self._set.table, self._info.device, middle) or middle.plans[0]
+        first, *others = fleet.idle
+        fleet.give(first, BandTask(middle.shape, plan))
+        self._band_at_work = True
+        for slot in others[: len(points) - 1]:
+            fleet.give(slot, StartTask())
 
     def _task(self, job: Job) -> PointTask:
         if job.audits is not None:
@@ -129,16 +164,30 @@ class Work:
         return PointTask(job.key, point.shape, (plan,), plan, self._band, twins=True)
 
     def _take_in(self, answer: Answer, fleet: Fleet) -> None:
-        job = self._at_work.pop(answer.slot)
-        if answer.stopped:
-            self._waiting.appendleft(job)
-            return
-        if answer.retired:
-            self._waiting.appendleft(job)
-            self._retire(answer, fleet)
-            return
-        assert isinstance(answer.result, PointRecord)
-        record = job.kept(answer.result)
+        job = self._at_work.pop(answer.slot, None)
+        if isinstance(answer.task, BandTask):
+            self._band_at_work = False
+        if answer.error is not None:
+            if job is not None:
+                self._waiting.appendleft(job)
+            if answer.retired:
+                self._retire(answer, fleet)
+        elif isinstance(answer.task, BandTask):
+            self._keep_band(answer.result)
+        elif job is not None:
+            self._keep(job, answer.result)
+
+    def _keep_band(self, band: object) -> None:
+        """Note the tie band for all points; None: it could not be measured."""
+        assert band is None or isinstance(band, float)
+        self._band_tried = True
+        self._info = replace(self._info, tie_band=band)
+        self._set.describe(self._info)
+
+    def _keep(self, job: Job, measured: object) -> None:
+        """Write a point's record down and tell of it."""
+        assert isinstance(measured, PointRecord)
+        record = job.kept(measured)
         self._set.journal.append(record)
         self._set.audits.see(record)
         self._waiting.extendleft(self._set.audits.due())
@@ -163,30 +212,6 @@ class Work:
         if not fleet.names:
             raise answer.error
         self._set.told.message(f"{answer.slot}: {answer.error}; {counted(len(fleet.names), 'device')} left")
-
-    def _ensure_band(self, fleet: Fleet, interrupts: Interrupts) -> None:
-        """An A/A run on the point of middle cost, unless an earlier run left its band."""
-        if self._band_tried:
-            return
-        points = sorted((job.point for job in self._waiting if job.audits is None), key=_cost)
-        if not points:
-            return
-        middle = points[len(points) // 2]
-        plan = plan_in_force(self._set.table, self._info.device, middle) or middle.plans[0]
-        answer = None
-        while answer is None or answer.retired:
-            fleet.give(fleet.names[0], BandTask(middle.shape, plan))
-            while (answer := fleet.answer()) is None:
-                if interrupts.insistent():
-                    fleet.stop_now()
-            if answer.retired:
-                self._retire(answer, fleet)
-        self._band_tried = True
-        if answer.stopped:
-            return
-        assert answer.result is None or isinstance(answer.result, float)
-        self._info = replace(self._info, tie_band=answer.result)
-        self._set.describe(self._info)
 
     @property
     def _band(self) -> float:

@@ -128,6 +128,57 @@ def test_what_is_refined_does_not_depend_on_where_the_sweep_was_stopped(run):
         assert len(held) == len(records)
 
 
+def test_what_is_refined_does_not_depend_on_when_it_is_asked(run):
+    """Asked after every point, with others still at work: the same points in all, and no group waits for another."""
+    spec, rng = spec_of(), Random(2)
+    sweep(run, spec)
+    records, table = {record.shape: record for record in run.read_records()}, load_table(run.in_force)
+    listed = {point.shape for point in spec.points()}
+    for devices in (2, 5):
+        schedule, held, at_work, mixed = Refined(spec, table, Exhaustive(spec)), [], [], 0
+        while True:
+            known = {record.shape for record in held}
+            wanted = [point.shape for point in schedule.next_points(held) if point.shape not in {*known, *at_work}]
+            # The refinement begins when the whole grid has its records.
+            assert listed <= known or set(wanted) <= listed
+            at_work += wanted[: devices - len(at_work)]
+            if not at_work:
+                break
+            mixed += bool(listed <= known and len(at_work) > 1)
+            held.append(records[at_work.pop(rng.randrange(len(at_work)))])
+        assert {record.shape for record in held} == set(records)
+        assert len(held) == len(records)
+        assert mixed
+
+
+def test_a_record_that_changed_is_looked_at_anew(run):
+    """A point that is measured again may move a bracket: what was asked for before counts no more."""
+    spec = spec_of()
+    sweep(run, spec)
+    table = load_table(run.in_force)
+    records = [record for record in run.read_records() if record.shape in {point.shape for point in spec.points()}]
+    schedule = Refined(spec, table, Exhaustive(spec))
+    first = schedule.next_points(records)
+    lost = first[0].shape
+    without = [
+        replace(
+            record,
+            best=None,
+            tied=(),
+            status="invalid",
+            rows=tuple(replace(row, status="invalid", median_us=None) for row in record.rows),
+        )
+        if (record.shape.num_heads, record.shape.topk) == (lost.num_heads, lost.topk)
+        else record
+        for record in records
+    ]
+    after = schedule.next_points(without)
+    assert after == [
+        point for point in first if (point.shape.num_heads, point.shape.topk) != (lost.num_heads, lost.topk)
+    ]
+    assert schedule.next_points(records) == first
+
+
 def test_a_sweep_that_is_stopped_and_resumed_keeps_every_row(run):
     hurried = spec_of(time_budget_seconds=1e-9)
     rounds = 0

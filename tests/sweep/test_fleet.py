@@ -285,3 +285,56 @@ def test_audits_that_an_earlier_run_left_do_not_hide_what_else_is_left(run):
     assert run_sweep(spec, run, slots=slots(2)).done == 120
     wanted = {record.key for record in points_of(run) if is_audited(record.key, spec.seed)}
     assert {record.audits for record in audits_of(run)} == wanted
+
+
+def given_in(run, monkeypatch, spec, count: int) -> list[tuple[str, str]]:
+    """The slots that were given something in a sweep of ``spec`` on ``count`` devices, and the kinds of what."""
+    given, give = [], Fleet.give
+
+    def noted(self, slot, task):
+        given.append((slot, type(task).__name__))
+        give(self, slot, task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fleet, "give", noted)
+        run_sweep(spec, run, slots=slots(count))
+    return given
+
+
+def test_the_other_workers_start_while_one_measures_the_tie_band(run, monkeypatch):
+    given = given_in(run, monkeypatch, make_spec(many_shapes(20)), 3)
+    assert given[:3] == [(NAMES[0], "BandTask"), (NAMES[1], "StartTask"), (NAMES[2], "StartTask")]
+    assert [kind for _, kind in given[3:]] == ["PointTask"] * (len(given) - 3)
+    assert {slot for slot, _ in given[3:]} == set(NAMES)
+    # With the band known, each worker starts with its first point.
+    again = given_in(run, monkeypatch, make_spec(many_shapes(40)), 3)
+    assert {kind for _, kind in again} == {"PointTask"}
+
+
+def test_no_more_workers_start_than_there_are_points(run, monkeypatch):
+    given = given_in(run, monkeypatch, make_spec(many_shapes(2)), 3)
+    assert [kind for _, kind in given].count("StartTask") == 1
+    assert len(points_of(run)) == 2
+
+
+def test_nobody_waits_for_a_worker_that_only_starts(run, monkeypatch):
+    class Slow(Worker):
+        """Starts, on one slot, when the sweep is over."""
+
+        def _await_ready(self):
+            while self._start_slowly and not self._stop_now():
+                threading.Event().wait(0.01)
+            if self._start_slowly:
+                self.kill()
+                raise supervisor.StoppedNowError
+            super()._await_ready()
+
+        def __init__(self, backend, protocol, seed, stop_now, environment, tell):
+            self._start_slowly = environment["SLOT"] == "simulated-1"
+            super().__init__(backend, protocol, seed, stop_now, environment, tell)
+
+    monkeypatch.setattr(crew, "Worker", Slow)
+    summary = run_sweep(make_spec(many_shapes(5)), run, slots=marked_slots(2))
+    assert (summary.decided, summary.total) == (5, 5)
+    assert {record.gpu for record in points_of(run)} == {"simulated-0"}
+    assert multiprocessing.active_children() == []

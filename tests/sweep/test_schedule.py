@@ -13,6 +13,7 @@ from cake_tune.sweep import run_sweep
 from cake_tune.sweep.keys import Keys
 from cake_tune.sweep.provenance import run_info
 from cake_tune.sweep.schedule import Drawn, Exhaustive, Records
+from cake_tune.sweep.slots import slots_for
 
 RANGE = """\
 version: 1
@@ -187,3 +188,32 @@ def test_which_points_a_spec_admits(search, shape, plans, admitted):
     spec = replace(growing(), search=search)
     keys = Keys(spec, run_info(spec, get_backend("simulated")))
     assert keys.admits(Point(shape, tuple(every_plan(shape))[:plans])) == admitted
+
+
+class Chains:
+    """Two chains of points, one for each number of heads, whose points follow each other alone."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.seen: list[dict[int, int]] = []
+
+    def next_points(self, records):
+        ends = {8: 0, 16: 0}
+        for record in records:
+            ends[record.shape.num_heads] = max(ends[record.shape.num_heads], record.shape.num_tokens)
+        self.seen.append(ends)
+        return [point_of(Shape(end + 1, heads, 128)) for heads, end in ends.items() if end < self.last]
+
+
+def test_a_device_with_nothing_to_do_asks_while_the_other_is_still_at_work(run):
+    schedule, listener = Chains(12), Listener()
+    devices = slots_for(get_backend("simulated"), "2")
+    spec = parse_spec(RANGE.format(tokens="[1, 12]").replace("num_heads: 16", "num_heads: [8, 16]"), "chains.yaml")
+    summary = run_sweep(spec, run, schedule=schedule, slots=devices, progress=listener)
+    assert (summary.done, summary.total) == (24, 24)
+    assert sorted((shape.num_heads, shape.num_tokens) for shape in listener.started_shapes) == [
+        (heads, tokens) for heads in (8, 16) for tokens in range(1, 13)
+    ]
+    # Asked in step, it would always have seen both chains at the same length.
+    assert any(ends[8] != ends[16] for ends in schedule.seen)
+    assert {record.gpu for record in records_of(run).values()} == {"simulated-0", "simulated-1"}
