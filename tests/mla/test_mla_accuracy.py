@@ -2,8 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cake_tune.errors import WrongResultError
 from cake_tune.mla import check_accuracy
@@ -81,3 +84,41 @@ def test_lse_is_judged_absolutely_plus_relatively():
 def test_no_tokens_are_no_error():
     """T = 0 has nothing to be wrong."""
     assert check_accuracy(torch.empty(0, 8, 512), torch.empty(0, 8), torch.empty(0, 8, 512), torch.empty(0, 8)) == 0
+
+
+def fine_by_definition(output, lse, reference, reference_lse) -> bool:
+    """The contract's words in numpy, one after the other."""
+    out, want, out_lse, want_lse = (t.double().numpy() for t in (output, reference, lse, reference_lse))
+    for got, expected in ((out, want), (out_lse, want_lse)):
+        for kind in (np.isnan, np.isposinf, np.isneginf):
+            if (kind(got) != kind(expected)).any():
+                return False
+    known = np.isfinite(want_lse)
+    if (np.abs(out_lse[known] - want_lse[known]) > 2e-3 * (1 + np.abs(want_lse[known]))).any():
+        return False
+    finite = np.isfinite(want)
+    out, want = np.where(finite, out, 0), np.where(finite, want, 0)
+    error, size = np.linalg.norm(out - want, axis=-1), np.linalg.norm(want, axis=-1)
+    return bool((error <= 1.25e-2 * size).all()) and bool(np.linalg.norm(error) <= 5e-3 * np.linalg.norm(size))
+
+
+VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1e-20])
+FACTORS = st.sampled_from([1.001, 1.004, 1.006, 1.012, 1.014, -1.0])
+PLACES = st.tuples(st.sampled_from([0, 1, 2, 3]), st.integers(0, 3), st.integers(0, 7), st.booleans())
+
+
+@given(st.lists(st.tuples(PLACES, st.one_of(VALUES, FACTORS.map(lambda factor: (factor,)))), max_size=4))
+def test_what_passes_is_what_the_contract_says(edits):
+    """Whatever is put into rows, single elements and LSEs of either side, or of both."""
+    tensors = pair()
+    for (which, token, head, whole), value in edits:
+        place = (token, head) if whole or which % 2 else (token, head, 7)
+        if isinstance(value, tuple):
+            tensors[which][place] *= value[0]
+        else:
+            tensors[which][place] = value
+    if fine_by_definition(*tensors):
+        assert check_accuracy(*tensors) <= 5e-3
+    else:
+        with pytest.raises(WrongResultError):
+            check_accuracy(*tensors)
