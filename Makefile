@@ -1,7 +1,7 @@
 # make sweep   runs the quickstart sweep to a table and a report
 # make test    runs the tests
 # make studies writes the committed reports on how well plans are chosen anew, from the committed journals, and the one
-#              on how well tables are fitted, from simulated devices: 25 minutes and more
+#              on how well tables are fitted, from simulated devices: 40 minutes of processor time and more
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
@@ -16,7 +16,7 @@ sweep: $(STAMP)
 	$(VENV)/bin/cake-tune sweep sweeps/cpu-quickstart.yaml --emit
 
 test: $(STAMP) $(WHEELS)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --hypothesis-profile repeatable
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

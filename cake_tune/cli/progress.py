@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from cake_tune.journal.record import PointRecord
@@ -61,7 +62,8 @@ class Unheard:
             say()
         except OSError as error:
             # All that comes later on this stream, the last lines of the command included, goes nowhere as well.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), self._stream.fileno())
             if self._stream is not sys.stderr:
                 print(f"nobody reads the events any more ({error.strerror}); the sweep goes on", file=sys.stderr)
 

@@ -1,10 +1,11 @@
 """Ctrl-C, SIGTERM and a terminal that hangs up: the first asks a sweep to stop after the point at hand, the second to
-stop now.
+stop now. They reach the whole process group, and are the parent's alone to act on.
 """
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -51,6 +52,27 @@ class Interrupts:
 
     def _count(self, number: int, frame: FrameType | None) -> None:
         self._requests += 1
+
+
+@contextmanager
+def withheld() -> Iterator[None]:
+    """A process that is started in here gets none of ``SIGNALS`` before it calls ``ignore``: nor while it imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore() -> None:
+    """In a worker: take no notice of ``SIGNALS``, those that were withheld included."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def _is_ignored(number: signal.Signals) -> bool:

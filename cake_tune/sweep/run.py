@@ -98,7 +98,7 @@ def _run(
         for text in journal.messages:
             told.message(text)
         audits = Audits(spec.seed, on=len(slots) > 1 and twins_of is None)
-        done = _settle(journal, keys, audits, fresh, told)
+        done, set_aside = _settle(journal, keys, audits, fresh, told)
         if retry_failed:
             done = {key: status for key, status in done.items() if status in DECIDED}
         earlier = None if fresh else earlier_info(run, info)
@@ -113,7 +113,7 @@ def _run(
             run.write_info(info)
             save_table(table, run.in_force)
 
-        if earlier is None or known_table is None or earlier.weights != info.weights:
+        if earlier is None or known_table is None or set_aside or earlier.weights != info.weights:
             describe(info)
         setting = Setting(
             spec,
@@ -132,8 +132,13 @@ def _run(
         return Work(setting, info).run()
 
 
-def _settle(journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Progress) -> dict[str, Status]:
-    """Set rows aside that are not the sweep's own (all if ``fresh``); statuses of the points that stay, by key."""
+def _settle(
+    journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Progress
+) -> tuple[dict[str, Status], bool]:
+    """Set rows aside that are not the sweep's own (all if ``fresh``).
+
+    The statuses of the points that stay, by key, and whether there were others.
+    """
     kept: set[str] = set()
     done: dict[str, Status] = {}
     known = 0
@@ -149,4 +154,4 @@ def _settle(journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Pro
         aside = journal.archive(keep=kept)
         why = "as asked" if fresh else "they are of another spec, protocol, kernel or device"
         told.message(f"{counted(known - len(kept), 'earlier row')} set aside in {aside}: {why}")
-    return done
+    return done, len(kept) < known

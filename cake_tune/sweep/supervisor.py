@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from types import MappingProxyType
 from typing import Literal
@@ -15,6 +16,7 @@ from cake_tune.backends import SlowToStart, get_backend
 from cake_tune.errors import DeviceUnfitError, UsageError
 from cake_tune.measure.protocol import Protocol
 from cake_tune.planner.shape import Plan
+from cake_tune.sweep.interrupts import withheld
 from cake_tune.sweep.tasks import Board, Broken, Ready, Task
 from cake_tune.sweep.worker import worker_main
 
@@ -66,6 +68,13 @@ def _changed(environment: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
+
+
 def _start_seconds(name: str) -> float:
     """What the backend asks for its start; 0 if nothing."""
     try:
@@ -102,7 +111,9 @@ class Worker:
         self._pipe, theirs = context.Pipe()
         arguments = (theirs, self._board, backend, protocol, seed, os.getpid())
         self._process = context.Process(target=worker_main, args=arguments, name="cake-tune-worker", daemon=True)
-        with _STARTING, _changed(environment):
+        # It lets signals through again, and so must be there before they are withheld.
+        resource_tracker.ensure_running()
+        with _STARTING, _changed(environment), withheld():
             self._process.start()
         theirs.close()
         self._await_ready()
@@ -182,5 +193,5 @@ class Worker:
         self._process.join(GRACE_SECONDS)
         code = self._process.exitcode
         if code is not None and code < 0:
-            return f"the process was ended by {signal.Signals(-code).name}"
+            return f"the process was ended by {_signal_name(-code)}"
         return f"the process ended with exit code {code}"

@@ -9,9 +9,10 @@ from multiprocessing.connection import Connection
 
 from cake_tune.backends import get_backend
 from cake_tune.measure.protocol import Protocol
+from cake_tune.measure.statistics import upper_bound
 from cake_tune.planner.shape import Plan
 from cake_tune.sweep.bench import Bench
-from cake_tune.sweep.interrupts import SIGNALS
+from cake_tune.sweep.interrupts import ignore
 from cake_tune.sweep.tasks import BandTask, Board, Broken, Ready, Task
 
 _PR_SET_PDEATHSIG = 1
@@ -19,13 +20,12 @@ _PR_SET_PDEATHSIG = 1
 
 def worker_main(pipe: Connection, board: Board, backend: str, protocol: Protocol, seed: int, parent: int) -> None:
     """Entry point of the process; ``parent`` is the process id that it must not outlive."""
-    # They reach the whole process group; when to stop is the parent's decision.
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore()
     _die_with(parent)
     try:
         started = get_backend(backend)
         started.start()
+        upper_bound([0.0, 0.0])  # has SciPy loaded here, and not at the end of the first point
         bench = Bench(started, protocol, seed)
         pipe.send(Ready())
         # No collection in the middle of a sample: garbage is collected between tasks.

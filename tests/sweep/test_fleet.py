@@ -106,17 +106,19 @@ def test_the_wall_time_of_a_device_is_shared_out_over_its_records(run):
 
 
 def test_a_killed_worker_is_replaced_and_the_other_device_goes_on(run):
-    killed = []
+    workers, killed = [], []
 
     def kill(shape):
-        children = multiprocessing.active_children()
-        if len(children) == 2 and len(killed) < 2 and shape.num_tokens > 20 * (len(killed) + 1):
-            killed.append(children[len(killed)].pid)
+        """First one worker, once both have measured; 20 points later the other, which is at work still."""
+        if not workers and {record.gpu for record in listener.records} == set(NAMES[:2]):
+            workers.extend(child.pid for child in multiprocessing.active_children())
+        if len(killed) < len(workers) and len(listener.records) >= 20 * (len(killed) + 1):
+            killed.append(workers[len(killed)])
             os.kill(killed[-1], signal.SIGKILL)
 
     listener = Listener(on_start=kill)
     summary = run_sweep(make_spec(many_shapes(300)), run, slots=slots(2), progress=listener)
-    assert len(killed) == 2
+    assert len(workers) == len(killed) == 2
     assert (summary.decided, summary.failed_plans) == (300, {})
     assert {record.gpu for record in points_of(run)} == set(NAMES[:2])
     told = [text for text in listener.messages if "starting a new worker" in text or "did not start" in text]

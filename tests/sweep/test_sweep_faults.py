@@ -19,7 +19,8 @@ from cake_tune.sweep import crew, run_sweep, supervisor
 from cake_tune.sweep.supervisor import StoppedNowError, Worker
 
 STRUCK = "decode/t1/s2x*"
-IMPATIENT = replace(QUICK, timeout_seconds=1.5)
+IMPATIENT = replace(QUICK, timeout_seconds=4.0)
+"""For plans that hang; the others have time enough on a machine that is busy with something else."""
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_only_flashinfer_needs_more_than_the_others():
 
 def sweep(run, faults: str, base: str = "simulated", **options):
     listener = Listener()
-    spec = make_spec(backend=f"faults:{base}:{faults}", **{"protocol": IMPATIENT, **options})
+    spec = make_spec(backend=f"faults:{base}:{faults}", **options)
     return run_sweep(spec, run, progress=listener), listener
 
 
@@ -82,11 +83,12 @@ def rows(run, shape: Shape = SHAPES[0]) -> dict[str, PlanRow]:
         ("killed", "crashed", "SIGKILL"),
         ("illegal", "crashed", "SIGSEGV"),
         ("error", "crashed", "RuntimeError: decode/t1/s2x2: the device is lost"),
-        ("hang", "timeout", "no answer for 1.5 s"),
+        ("hang", "timeout", "no answer for 4 s"),
     ],
 )
 def test_a_plan_that_fails_is_a_row_and_the_sweep_goes_on(run, kind, status, said):
-    summary, _ = sweep(run, f"{kind}@{STRUCK}", shapes=SHAPES[:2])
+    protocol = IMPATIENT if kind == "hang" else QUICK
+    summary, _ = sweep(run, f"{kind}@{STRUCK}", shapes=SHAPES[:2], protocol=protocol)
     assert summary.counts.keys() <= {"ok", "tied"}
     assert summary.failed_plans == {status: 2}
     assert summary.exit_code == 0
@@ -100,7 +102,7 @@ def test_a_plan_that_fails_is_a_row_and_the_sweep_goes_on(run, kind, status, sai
 
 
 def test_several_culprits_in_one_point_are_told_apart(run):
-    sweep(run, "crash@decode/t1/s1x*,hang@decode/t1/s2x*,wrong@prefill*", shapes=SHAPES[:1])
+    sweep(run, "crash@decode/t1/s1x*,hang@decode/t1/s2x*,wrong@prefill*", shapes=SHAPES[:1], protocol=IMPATIENT)
     assert {plan: row.status for plan, row in rows(run).items()} == {
         "decode/t1/s1x4": "crashed",
         "decode/t1/s2x2": "timeout",
@@ -127,7 +129,7 @@ def test_failed_points_stay_on_resume_unless_asked_for_again(run):
     sweep(run, "wrong@decode/t1/s1x1", shapes=shapes)
     summary, listener = sweep(run, "wrong@decode/t1/s1x1", shapes=shapes)
     assert (listener.started_shapes, summary.exit_code) == ([], 7)
-    spec = make_spec(shapes, backend="faults:simulated:wrong@decode/t1/s1x1", protocol=IMPATIENT)
+    spec = make_spec(shapes, backend="faults:simulated:wrong@decode/t1/s1x1")
     summary = run_sweep(spec, run, retry_failed=True, progress=listener)
     assert listener.started_shapes == [Shape(2, 8, 64)]
     assert (summary.done, summary.exit_code) == (2, 7)
@@ -146,7 +148,7 @@ def test_a_worker_killed_from_outside_costs_no_row(run):
 
 
 def test_no_worker_is_left_behind(run):
-    sweep(run, f"hang@{STRUCK}", shapes=SHAPES[:1])
+    sweep(run, f"hang@{STRUCK}", shapes=SHAPES[:1], protocol=IMPATIENT)
     assert multiprocessing.active_children() == []
 
 
@@ -188,7 +190,7 @@ def test_a_worker_killed_while_it_starts_is_started_once_more(run, monkeypatch, 
 
 def test_a_long_point_says_where_it_is(run, monkeypatch):
     monkeypatch.setattr(supervisor, "NEWS_SECONDS", 0.3)
-    _, listener = sweep(run, f"hang@{STRUCK}", shapes=SHAPES[:1])
+    _, listener = sweep(run, f"hang@{STRUCK}", shapes=SHAPES[:1], protocol=IMPATIENT)
     news = [text for text in listener.messages if " s so far" in text]
     assert any(re.fullmatch(r"T=1 H=16 topk=256: \d+ s so far, at decode/t1/s2x2", text) for text in news)
 

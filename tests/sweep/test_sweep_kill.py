@@ -22,10 +22,12 @@ POINTS = 500
 KILLS = 20
 
 
-def start(run: RunDirectory, points: int = POINTS, backend: str = "simulated", devices: int = 0) -> subprocess.Popen:
+def start(
+    run: RunDirectory, points: int = POINTS, backend: str = "simulated", devices: int = 0, **options
+) -> subprocess.Popen:
     driver = Path(__file__).with_name("sweep_driver.py")
     command = [sys.executable, str(driver), str(run.path), str(points), backend, *([str(devices)] if devices else [])]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, **options)
 
 
 def await_word(sweep: subprocess.Popen, word: str) -> str:
@@ -170,7 +172,7 @@ def test_a_request_to_stop_finishes_the_point_and_says_how_far_it_came(tmp_path,
 def test_a_request_to_stop_lets_every_device_finish_its_point(tmp_path):
     run = run_at(tmp_path)
     sweep = start(run, devices=3)
-    await_word(sweep, "started 20")
+    await_points(sweep, 20)
     os.killpg(sweep.pid, signal.SIGINT)
     code, text = end(sweep)
     assert code == 130
@@ -203,4 +205,31 @@ def test_a_second_ctrl_c_stops_a_hanging_point_at_once(tmp_path):
     code, text = end(sweep)
     assert code == 130
     assert f"0 of {POINTS}" in text
+    await_no_process(sweep.pid)
+
+
+SLOW_START = """
+import pathlib, sys, time
+if "--multiprocessing-fork" in sys.orig_argv:
+    pathlib.Path({mark!r}).touch()
+    time.sleep(1)
+"""
+"""A ``sitecustomize``: a worker's interpreter takes a second before it runs a line of ours."""
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_a_request_to_stop_while_a_worker_starts_is_no_failure_of_that_worker(tmp_path, requests):
+    mark = tmp_path / "starting"
+    (tmp_path / "sitecustomize.py").write_text(SLOW_START.format(mark=str(mark)))
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    sweep = start(run_at(tmp_path), stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
+    while not mark.exists():
+        assert sweep.poll() is None
+        time.sleep(0.01)
+    os.killpg(sweep.pid, signal.SIGINT)
+    await_word(sweep, "message stopping")
+    if requests > 1:
+        os.killpg(sweep.pid, signal.SIGINT)
+    text, errors = sweep.communicate(timeout=60)
+    assert (sweep.returncode, text, errors) == (130, f"0 of {POINTS} points are measured\n", "")
     await_no_process(sweep.pid)

@@ -259,6 +259,22 @@ def test_provenance_and_tie_band_are_kept_and_the_band_is_measured_once(run):
     assert records_of(run)[Shape(2, 16, 256)].tie_band == 0.0123
 
 
+def test_a_comment_changed_in_the_spec_measures_nothing_again(run):
+    run_sweep(make_spec(text="name: test\n"), run)
+    before = {path.name: path.read_bytes() for path in run.path.iterdir()}
+    summary = run_sweep(make_spec(text="# a comment\nname: test\n"), run)
+    assert (summary.reused, summary.done) == (3, 3)
+    assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
+
+
+def test_a_spec_that_lists_less_is_the_runs_own_from_then_on(run):
+    """Though nothing is left to measure: what a table says of a partial sweep is counted by it."""
+    run_sweep(make_spec(text="name: test\n"), run)
+    band = run.read_info().tie_band
+    assert run_sweep(make_spec(SHAPES[:2], text="name: less\n"), run).reused == 2
+    assert (run.read_info().spec_text, run.read_info().tie_band) == ("name: less\n", band)
+
+
 def test_the_band_of_another_protocol_is_not_taken_over(run):
     run_sweep(make_spec(), run)
     run.write_info(replace(run.read_info(), tie_band=0.0123))
