@@ -26,13 +26,13 @@ B = TypeVar("B")
 def second_process(run: RunDirectory) -> Iterator[Executor | None]:
     """An executor with one process beside this one if the journal of ``run`` is long, else None.
 
-    None, too, where no process can be started from here: in a daemonic one, or a program read from standard input. The
-    process ends with this one, however this one ends.
+    None, too, where no process can be started from here (see ``may_start``). The process ends with this one, however
+    this one ends.
     """
-    if not run.journal.exists() or run.journal.stat().st_size < LARGE or not _may_start():
+    if not run.journal.exists() or run.journal.stat().st_size < LARGE or not may_start():
         yield None
         return
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_parent) as second:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=end_with_parent) as second:
         yield second
 
 
@@ -68,14 +68,27 @@ def halved(second: Executor | None, function: Callable[[A], B], items: Sequence[
     return [function(item) for item in items[:middle]] + [result() for result in theirs]
 
 
-def _may_start() -> bool:
-    """Whether this process may have children, and they find its program, which each of them loads anew."""
-    program = getattr(sys.modules["__main__"], "__file__", None)
-    return not current_process().daemon and (program is None or Path(program).exists())
+def may_start() -> bool:
+    """Whether this process may have children, each of which loads its program anew.
+
+    Not a daemonic process, nor a program that is read from standard input, nor one that does not ask whether it is
+    ``__main__``: each child would run it as a whole.
+    """
+    if current_process().daemon:
+        return False
+    main = sys.modules["__main__"]
+    program = getattr(main, "__file__", None)
+    package = getattr(getattr(main, "__spec__", None), "name", "").rpartition(".")[2] == "__main__"
+    if program is None or package:  # ``python -c``, and ``python -m`` of a package: neither is loaded anew
+        return True
+    try:
+        return b"__main__" in Path(program).read_bytes()
+    except OSError:
+        return False
 
 
-def _end_with_parent() -> None:
-    """In the second process: end at once on Ctrl-C, unless its parent ignores that, and when its parent is gone."""
+def end_with_parent() -> None:
+    """In another process: end at once on Ctrl-C, unless its parent ignores that, and when its parent is gone."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     Thread(target=_follow, daemon=True).start()

@@ -5,12 +5,13 @@ Exceptions and cost model were measured, so they answer only on the table's own 
 plan of one kernel says nothing about the other: questions about that one go to the rules.
 """
 
-from typing import Literal, NamedTuple, TypeVar
+from typing import TypeVar
 
 from cake_tune.errors import ContractError
 from cake_tune.planner.cost import CostModel
+from cake_tune.planner.decision import Decision as Decision  # noqa: PLC0414  (what a look-up answers)
+from cake_tune.planner.decision import Source as Source  # noqa: PLC0414
 from cake_tune.planner.modelled import carried, cheapest
-from cake_tune.planner.outside import Method
 from cake_tune.planner.question import Question, ask, find_override, guide
 from cake_tune.planner.rules import DEFAULT_MAX_SPLITS, Rules
 from cake_tune.planner.shape import (
@@ -21,66 +22,13 @@ from cake_tune.planner.shape import (
     check_plan,
     decode_tiles,
     integers,
-    other_kernel,
 )
 from cake_tune.planner.table import Override, PlannerTable
 
 T = TypeVar("T")
 
-Source = Literal["measured", "rule", "extrapolated"]
-"""measured: a sweep has timed the plan on this very shape (num_tokens, num_heads, topk and extra_topk all the same).
-rule: the shape lies inside the hull of what was measured with the plan's kernel, but the plan was not timed on it: the
-rules or the cost model answer, or an exception reaches here from measured shapes next to this one. A published table,
-which lists no measurements, rules on its own num_sms.
-extrapolated: outside that hull, or on another num_sms than the table's."""
-
-
 REMEMBERED = 4096
 """Answers a table keeps; one more and it starts over, so that memory stays bounded."""
-
-
-class Decision(NamedTuple):
-    """A plan, how far it can be trusted, the table that gave it, and the exception it is, if it is one.
-
-    ``method``: "cost_model" for a plan of the cost model, "rules+exceptions" for an exception of the nearest measured
-    num_heads and topk; None where rules or the shape's own exceptions answer.
-    """
-
-    plan: Plan
-    source: Source
-    table: PlannerTable
-    num_sms: int
-    override: Override | None = None
-    method: Method | None = None
-
-    @property
-    def why(self) -> str:
-        """For people: what decided, and on what grounds; and which kernel the table never timed, if there is one."""
-        untimed = self.table.untimed
-        if untimed is None:
-            return self._grounds
-        judged = f": its certificate is for {other_kernel(untimed)} alone" if self.table.certificate else ""
-        return f"{self._grounds}; the table timed no {untimed}{judged}"
-
-    @property
-    def _grounds(self) -> str:
-        rules = f"{'cost model' if self.method == 'cost_model' else 'rules'} of {self.table.label}"
-        if self.override is not None:
-            tokens = f"{self.override.min_tokens} to {self.override.max_tokens} tokens"
-            near = "" if self.source == "measured" else ", measured at other num_tokens among these"
-            if self.method is not None:
-                at = self.override
-                extra = f" and extra_topk {at.extra_topk}" if at.extra_topk else ""
-                near = f" at {at.num_heads} heads, topk {at.topk}{extra}, the nearest measured"
-            lost = f"the rules would lose {self.override.regret:.1%}"
-            return f"exception of {self.table.label} for {tokens}{near}: {lost}"
-        if self.source == "measured":
-            return f"{rules}, measured at this shape"
-        if self.source == "rule":
-            return rules
-        if self.num_sms != self.table.device.num_sms:
-            return f"{rules}, extrapolated to {self.num_sms} SMs"
-        return f"{rules}, extrapolated beyond what was measured"
 
 
 def decide(
@@ -99,36 +47,29 @@ def decide(
 
     ``kernel`` and ``head_tiles`` ask for the best plan among those that have them; ``head_tiles`` alone asks for a
     decode plan. Raises ``ContractError`` for a shape, tiles or kernel that cannot run, and when ``max_splits`` is
-    fewer than the shape needs. The same question is answered from memory the second time.
+    fewer than the shape needs. An exception's answer is ready from the start; any other question is answered from
+    memory the second time.
     """
     if not (
         int is type(num_tokens) is type(num_heads) is type(topk) is type(extra_topk) is type(max_splits)
         and (num_sms is None or type(num_sms) is int)
         and (head_tiles is None or type(head_tiles) is int)
     ):
-        # Before the memory, to which 512.0 and 512 are the same question.
+        # Before any look-up, to which 512.0 and 512 are the same question.
         num_tokens, num_heads, topk, extra_topk, max_splits = integers(
             num_tokens=num_tokens, num_heads=num_heads, topk=topk, extra_topk=extra_topk, max_splits=max_splits
         )
         num_sms = None if num_sms is None else integers(num_sms=num_sms)[0]
         head_tiles = None if head_tiles is None else integers(head_tiles=head_tiles)[0]
-    asked = (num_tokens, num_heads, topk, extra_topk, num_sms, max_splits, head_tiles, kernel)
-    answers: dict[object, Decision] = table.answers
-    known = answers.get(asked)
-    if known is not None:
-        return known
     if kernel is None and head_tiles is None and (num_sms is None or num_sms == table.device.num_sms):
         # An exception, and nobody asked for another plan: its shape needs no check, since the table's was checked.
-        override = table.override_index.find(num_tokens, num_heads, topk, extra_topk)
-        if override is not None and override.plan.num_splits <= max_splits:
-            shape = num_tokens, num_heads, topk, extra_topk
-            if table.outside is None or table.coverage.has_point(*shape):
-                source: Source = "measured" if table.coverage.holds(override.plan.kernel, *shape) else "rule"
-                answer = Decision(override.plan, source, table, table.device.num_sms, override)
-                if len(answers) >= REMEMBERED:
-                    answers.clear()
-                answers[asked] = answer
-                return answer
+        ready = table.ready.find(num_tokens, num_heads, topk, extra_topk)
+        if ready is not None and ready.plan.num_splits <= max_splits:
+            return ready
+    asked = (num_tokens, num_heads, topk, extra_topk, num_sms, max_splits, head_tiles, kernel)
+    known: Decision | None = table.answers.get(asked)
+    if known is not None:
+        return known
     if kernel not in (None, "decode", "prefill"):
         raise ContractError(f"kernel: expected decode, prefill or None, got {kernel!r}")
     question = ask(
@@ -211,12 +152,34 @@ def _cheapest(
     )
 
 
+def held_kernel(plan: Plan) -> Kernel:
+    """The kernel of the best plan, where an exception holds ``plan``. The other ``held_`` functions may say None."""
+    return plan.kernel
+
+
+def held_decode_tiles(plan: Plan) -> int | None:
+    """Head tiles of the best decode plan."""
+    return plan.head_tiles if plan.kernel == "decode" else None
+
+
+def held_splits(plan: Plan, max_splits: int, head_tiles: int) -> tuple[int, int] | None:
+    """(num_splits, chunks_per_block) of the best decode plan with ``head_tiles``."""
+    if plan.kernel == "decode" and plan.head_tiles == head_tiles and plan.num_splits <= max_splits:
+        return plan.num_splits, plan.chunks_per_block
+    return None
+
+
+def held_prefill_tiles(plan: Plan) -> int | None:
+    """Head tiles of the best prefill plan."""
+    return plan.head_tiles if plan.kernel == "prefill" else None
+
+
 def select_kernel(
     rules: Rules, override: Override | None, question: Question, *, model: CostModel | None = None
 ) -> Kernel:
     """The kernel of the best plan."""
     if override is not None:
-        return override.plan.kernel
+        return held_kernel(override.plan)
     if model is not None:
         plan = _cheapest(model, question, None, None, DEFAULT_MAX_SPLITS)
         if plan is not None:
@@ -229,8 +192,9 @@ def decode_head_tiles(
     rules: Rules, override: Override | None, question: Question, *, model: CostModel | None = None
 ) -> int:
     """Head tiles of the best decode plan."""
-    if override is not None and override.plan.kernel == "decode":
-        return override.plan.head_tiles
+    held = None if override is None else held_decode_tiles(override.plan)
+    if held is not None:
+        return held
     if model is not None:
         plan = _cheapest(model, question, "decode", None, DEFAULT_MAX_SPLITS)
         if plan is not None:
@@ -253,10 +217,9 @@ def decode_splits(
     if head_tiles not in decode_tiles(num_heads):
         listed = " or ".join(map(str, decode_tiles(num_heads)))
         raise ContractError(f"head_tiles: expected {listed} for {num_heads} heads, got {head_tiles}")
-    if override is not None:
-        plan = override.plan
-        if plan.kernel == "decode" and plan.head_tiles == head_tiles and plan.num_splits <= max_splits:
-            return plan.num_splits, plan.chunks_per_block
+    held = None if override is None else held_splits(override.plan, max_splits, head_tiles)
+    if held is not None:
+        return held
     if model is not None:
         cheap = _cheapest(model, question, "decode", head_tiles, max_splits)
         if cheap is not None:
@@ -268,8 +231,9 @@ def prefill_head_tiles(
     rules: Rules, override: Override | None, question: Question, *, model: CostModel | None = None
 ) -> int:
     """Head tiles of the best prefill plan."""
-    if override is not None and override.plan.kernel == "prefill":
-        return override.plan.head_tiles
+    held = None if override is None else held_prefill_tiles(override.plan)
+    if held is not None:
+        return held
     if model is not None:
         plan = _cheapest(model, question, "prefill", None, DEFAULT_MAX_SPLITS)
         if plan is not None:

@@ -4,7 +4,8 @@ Source of the interface: FlashInfer 0.7.2, ``flashinfer.mla``. All are pure func
 ``num_heads`` H, ``topk`` and ``extra_topk`` candidates per token in the main and the extra cache (0: none), and
 ``num_sms`` multiprocessors of the device (worker threads on a CPU). All raise ``ContractError``, a ``ValueError``,
 naming the argument that is no integer or out of range, and ``TableError`` when the table given cannot be read or
-answer. The same question is answered from memory the second time, while the same table is in force.
+answer. An exception answers at once, and any other question is answered from memory the second time, while the same
+table is in force.
 """
 
 from collections.abc import Callable
@@ -52,7 +53,9 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_plan_head_tiles(
     *, num_tokens: int, num_heads: int, topk: int, extra_topk: int = 0, num_sms: int
 ) -> int:
     """Tiles of 16 heads in one decode block: 1, or 2 for 32, 64, 96 and 128 heads."""
-    return _planned(lookup.decode_head_tiles, num_tokens, num_heads, topk, extra_topk, num_sms)
+    return _planned(
+        lookup.held_decode_tiles, lookup.decode_head_tiles, num_tokens, num_heads, topk, extra_topk, num_sms
+    )
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_plan_splits(
@@ -71,14 +74,24 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_plan_splits(
     """
     if not (int is type(max_splits) is type(head_tiles)):
         max_splits, head_tiles = integers(max_splits=max_splits, head_tiles=head_tiles)
-    return _planned(lookup.decode_splits, num_tokens, num_heads, topk, extra_topk, num_sms, max_splits, head_tiles)
+    return _planned(
+        lookup.held_splits,
+        lookup.decode_splits,
+        num_tokens,
+        num_heads,
+        topk,
+        extra_topk,
+        num_sms,
+        max_splits,
+        head_tiles,
+    )
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_select_kernel(
     *, num_tokens: int, num_heads: int, topk: int, extra_topk: int = 0, num_sms: int
 ) -> Kernel:
     """The faster kernel, "decode" or "prefill"; decode wherever prefill cannot run."""
-    return _planned(lookup.select_kernel, num_tokens, num_heads, topk, extra_topk, num_sms)
+    return _planned(lookup.held_kernel, lookup.select_kernel, num_tokens, num_heads, topk, extra_topk, num_sms)
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_plan_prefill(
@@ -89,7 +102,9 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_plan_prefill(
     Answers for any number of chunks, as FlashInfer does, though prefill itself holds at most 16. ``ContractError`` for
     8 heads, which prefill does not have.
     """
-    return _planned(lookup.prefill_head_tiles, num_tokens, num_heads, topk, extra_topk, num_sms)
+    return _planned(
+        lookup.held_prefill_tiles, lookup.prefill_head_tiles, num_tokens, num_heads, topk, extra_topk, num_sms
+    )
 
 
 def cake_sparse_mla_sm120_dsv4_nvfp4_supported_heads() -> tuple[int, ...]:
@@ -117,6 +132,7 @@ def cake_sparse_mla_sm120_dsv4_nvfp4_format_info() -> dict[str, object]:
 
 
 def _planned(
+    held: Callable[..., T | None],
     part: Callable[..., T],
     num_tokens: int,
     num_heads: int,
@@ -125,13 +141,22 @@ def _planned(
     num_sms: int,
     *bounds: int,
 ) -> T:
-    """One part of the plan that the table in force has for the shape, from the table's memory where it is there."""
+    """One part of the plan that the table in force has for the shape.
+
+    ``held`` reads it off an exception's plan and may say None; then, and where there is no exception, ``part`` answers,
+    once.
+    """
     if not (int is type(num_tokens) is type(num_heads) is type(topk) is type(extra_topk) is type(num_sms)):
-        # Before the memory, to which 512.0 and 512 are the same question.
+        # Before any look-up, to which 512.0 and 512 are the same question.
         num_tokens, num_heads, topk, extra_topk, num_sms = integers(
             num_tokens=num_tokens, num_heads=num_heads, topk=topk, extra_topk=extra_topk, num_sms=num_sms
         )
     table, _ = table_for(None, num_sms)
+    if num_sms == table.device.num_sms:
+        ready = table.ready.find(num_tokens, num_heads, topk, extra_topk)
+        settled = None if ready is None else held(ready.plan, *bounds)
+        if settled is not None:
+            return settled
     asked = (part, num_tokens, num_heads, topk, extra_topk, num_sms, bounds)
     known: T | None = table.answers.get(asked)
     if known is not None:

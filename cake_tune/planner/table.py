@@ -14,6 +14,7 @@ from cake_tune.planner.codec import from_json, parse_json, render_json, to_json
 from cake_tune.planner.coverage import Coverage
 from cake_tune.planner.intervals import Intervals
 from cake_tune.planner.outside import Outside
+from cake_tune.planner.ready import Ready
 from cake_tune.planner.regret import Regret as Regret  # noqa: PLC0414  (part of what a table is made of)
 from cake_tune.planner.regret import check_regrets
 from cake_tune.planner.rules import Rules
@@ -180,8 +181,13 @@ class PlannerTable:
         return Coverage(self.measured)
 
     @cached_property
+    def ready(self) -> Ready:
+        """The answers of the exceptions."""
+        return Ready(self)
+
+    @cached_property
     def answers(self) -> dict[Any, Any]:
-        """What has been answered from this table; ``lookup`` bounds the size."""
+        """What else has been answered from this table; ``lookup`` bounds the size."""
         return {}
 
 
@@ -216,6 +222,8 @@ def load_table(path: str | os.PathLike[str]) -> PlannerTable:
         raise TableError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise TableError(f"{os.fspath(path)}: {error}") from error
+    except RecursionError:  # from showing a value that could just be read
+        raise TableError(f"{os.fspath(path)}: not a table: nested too deeply") from None
 
 
 def table_text(table: PlannerTable) -> str:

@@ -185,6 +185,18 @@ def test_a_program_from_standard_input_reads_alone(tmp_path):
     assert (done.stdout, done.stderr) == ("None\n", "")
 
 
+@pytest.mark.parametrize("as_module", [False, True])
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_program_that_does_not_guard_itself_reads_alone(tmp_path, guarded, as_module):
+    """Its second process would run it from the start."""
+    script = SCRIPT if guarded else SCRIPT.replace('if __name__ == "__main__":', "if True:")
+    (tmp_path / "script.py").write_text(script.replace("60", "0"))
+    run = run_with(tmp_path, [own(1)])
+    command = [sys.executable, *(["-m", "script"] if as_module else ["script.py"]), run.path]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout == "None\n", done.stderr) == (not guarded, "")
+
+
 @pytest.mark.parametrize("how", ["killed", "Ctrl-C"])
 def test_the_second_process_ends_with_the_first_without_a_word(tmp_path, how):
     run, script = run_with(tmp_path, [own(1)]), tmp_path / "script.py"

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from statistics import fmean
 
 from cake_tune.backends.simulated_device import PRESETS, simulated_device
@@ -11,7 +13,8 @@ from cake_tune.study.fit.crossings import Crossing
 from cake_tune.study.fit.rivals import compete
 from cake_tune.study.fit.simulated import Subject
 from cake_tune.study.fit.size import Size
-from cake_tune.study.fit.skus import Recovered, recover
+from cake_tune.study.fit.skus import FITS, Recovered, recovered
+from cake_tune.study.fit.spread import spread
 from cake_tune.study.fit.subject import Studied, study_subject
 from cake_tune.study.trial import Score
 from cake_tune.sweep.words import counted
@@ -36,18 +39,36 @@ class Evidence:
         return [each for device in self.devices for each in device.crossings]
 
 
-def gather(devices: int, size: Size, tell: Callable[[str], None] = lambda text: None) -> Evidence:
-    """Study the random devices of the seeds 0 to ``devices - 1``, the presets and the SKUs; ``tell`` hears of each."""
-    subjects, studied = [], []
-    for seed in range(devices):
-        subjects.append(_subject(f"random:{seed}"))
-        studied.append(study_subject(subjects[-1], size, seed))
-        tell(f"{studied[-1].name}: {seed + 1} of {counted(devices, 'device')}")
-    presets = []
-    for place, name in enumerate(PRESETS):
-        presets.append(study_subject(_subject(name), size, devices + place))
-        tell(presets[-1].name)
-    return Evidence(size, tuple(studied), tuple(presets), tuple(recover(size)), tuple(compete(subjects, size)))
+def gather(
+    devices: int, size: Size, tell: Callable[[str], None] = lambda text: None, *, processes: int = 1
+) -> Evidence:
+    """Study the random devices of the seeds 0 to ``devices - 1``, the presets and the SKUs; ``tell`` hears of devices.
+
+    Over several ``processes`` the evidence is the same, and is told in the same order.
+    """
+    drawn = [f"random:{seed}" for seed in range(devices)]
+    studies = [partial(_study, name, size, seed) for seed, name in enumerate([*drawn, *PRESETS])]
+    fits = [partial(recovered, sku, start, size) for sku, start in FITS]
+    numbers = count(1)
+
+    def told(found: Studied | Recovered) -> None:
+        if isinstance(found, Studied):
+            number = next(numbers)
+            tell(found.name if number > devices else f"{found.name}: {number} of {counted(devices, 'device')}")
+
+    found = spread([*studies, *fits], processes, told)
+    studied = [each for each in found if isinstance(each, Studied)]
+    return Evidence(
+        size,
+        devices=tuple(studied[:devices]),
+        presets=tuple(studied[devices:]),
+        skus=tuple(each for each in found if isinstance(each, Recovered)),
+        scores=tuple(compete(map(_subject, drawn), size)),
+    )
+
+
+def _study(name: str, size: Size, seed: int) -> Studied:
+    return study_subject(_subject(name), size, seed)
 
 
 def _subject(name: str) -> Subject:

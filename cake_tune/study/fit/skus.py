@@ -1,6 +1,7 @@
 """Devices whose optimum follows the published rules of a SKU: a fit must give exactly these back."""
 
 from dataclasses import dataclass
+from itertools import product
 
 from cake_tune.backends.simulated_device import PRESETS, simulated_device
 from cake_tune.fit.collect import collect
@@ -12,6 +13,8 @@ from cake_tune.study.fit.simulated import Subject
 from cake_tune.study.fit.size import Size
 
 SKUS = ("rtx-pro-6000", "rtx-5090", "gb10")
+FITS = tuple(product(SKUS, SKUS))
+"""Every SKU, from the rules of each: its own, which must stay, and the others', which must all move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,6 @@ class Recovered:
     def exact(self) -> bool:
         """Whether nothing differs."""
         return not self.moved and not self.exceptions
-
-
-def recover(size: Size) -> list[Recovered]:
-    """Every SKU, from the rules of each: its own, which must stay, and the others', which must all move."""
-    return [recovered(sku, start, size) for sku in SKUS for start in SKUS]
 
 
 def recovered(sku: str, start: str, size: Size) -> Recovered:
