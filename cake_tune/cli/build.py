@@ -4,10 +4,14 @@ from typing import Annotated
 
 import typer
 
+from cake_tune.cli.arguments import listed
+from cake_tune.errors import UsageError
+
 
 def build(
     archs: Annotated[
-        list[str] | None, typer.Option("--arch", "-a", help="sm_90a, sm_120a or sm_121a; repeatable. Default: all.")
+        list[str] | None,
+        typer.Option("--arch", "-a", metavar="ARCH,...", help="sm_90a, sm_120a, sm_121a. [default: all]"),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Compilers that run side by side.")] = 1,
     flashinfer: Annotated[
@@ -16,14 +20,19 @@ def build(
 ) -> None:
     """Compile every specialisation of the kernels into the program cache, and print what each takes; needs no GPU."""
     if flashinfer:
+        if archs:
+            raise UsageError("--arch: expected without --flashinfer, which compiles for the GPU that is here")
         _build_flashinfer()
         return
     from cake_tune.cuda import build_kernels
     from cake_tune.cuda.manifest import load_manifest
 
     row = "{:<58}{:>10}{:>15}{:>16}{:>13}{:>13}".format
-    typer.echo(row("specialisation", "registers", "static shared", "dynamic shared", "local bytes", "CTAs per SM"))
-    for built in build_kernels(archs or load_manifest().archs, jobs=jobs):
+    head = ("specialisation", "registers", "static shared", "dynamic shared", "local bytes", "CTAs per SM")
+    asked = listed("--arch", archs) if archs else load_manifest().archs
+    for number, built in enumerate(build_kernels(asked, jobs=jobs)):
+        if not number:  # what is missing is known by now, and said without a table
+            typer.echo(row(*head))
         takes = built.resources
         typer.echo(
             row(

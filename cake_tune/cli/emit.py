@@ -1,11 +1,12 @@
 """``cake-tune emit``: write a run's table, as JSON or as code, or prove that a committed one is what the run gives."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cake_tune.cli.opened_run import opened_run
+from cake_tune.cli.arguments import chosen
+from cake_tune.cli.opened_run import opened_run, tell_partial
 from cake_tune.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ def emit(
         ),
     ] = None,
     form: Annotated[
-        Literal["json", "python"],
-        typer.Option("--format", help="json: the table. python: a planner module that needs nothing else."),
+        str,
+        typer.Option(
+            "--format",
+            metavar="json|python",
+            help="json: the table. python: a planner module that needs nothing else.",
+        ),
     ] = "json",
     table: Annotated[
         Path | None,
@@ -40,6 +45,7 @@ def emit(
     ] = False,
 ) -> None:
     """Write the planner table that a run's journal gives, or a planner module with its rules and their evidence."""
+    form = chosen("--format", form, ("json", "python"))
     if (run is None) == (table is None):
         raise UsageError("RUN, --table: expected one of them")
     if install and (check or form == "python"):
@@ -72,6 +78,8 @@ def _emit_run(run: Path, output: Path | None, form: str, *, install: bool, check
     from cake_tune.fit import check_table, table_of_run
     from cake_tune.planner.registry import install_table
     from cake_tune.planner.table import save_table
+    from cake_tune.report.findings import spec_points
+    from cake_tune.report.notes import Notes
 
     with opened_run(run) as directory:
         path = output or (directory.table if form == "json" else directory.path / "planner.py")
@@ -81,15 +89,18 @@ def _emit_run(run: Path, output: Path | None, form: str, *, install: bool, check
         elif check:
             check_table(directory, directory.table)
             _emit_file(directory.table, path, form, check=True)
-        elif form == "python":
-            _write_module(table_of_run(directory), path)
         else:
-            table = table_of_run(directory)
-            save_table(table, path)
-            typer.echo(f"{path}: {_words(table)}")
+            notes, info = Notes(), directory.read_info()
+            table = table_of_run(directory, notes)
+            if form == "python":
+                _write_module(table, path)
+            else:
+                save_table(table, path)
+                typer.echo(f"{path}: {_words(table)}")
             if install:
                 kernels = " with FlashInfer's kernels" if table.backend == "flashinfer" else ""
                 typer.echo(f"{install_table(table)}: now answers for {table.device.name}{kernels}")
+            tell_partial(run, info, spec_points(info, notes.shapes))
 
 
 def _write_module(table: "PlannerTable", path: Path) -> None:

@@ -3,7 +3,7 @@
 import typer
 
 from cake_tune.cli.arguments import RunArgument
-from cake_tune.cli.opened_run import opened_run
+from cake_tune.cli.opened_run import opened_run, tell_partial
 
 
 def fit(run: RunArgument) -> None:
@@ -11,4 +11,6 @@ def fit(run: RunArgument) -> None:
     from cake_tune.report import fit_run, summary_lines
 
     with opened_run(run) as directory:
-        typer.echo("\n".join(summary_lines(fit_run(directory))))
+        findings = fit_run(directory)
+        typer.echo("\n".join(summary_lines(findings)))
+        tell_partial(run, findings.info, findings.spec_points)

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from cake_tune.journal.run import RunDirectory
+    from cake_tune.journal.run_info import RunInfo
 
 
 @contextmanager
@@ -22,3 +23,17 @@ def opened_run(path: Path) -> Iterator["RunDirectory"]:
     finally:
         for text in run.messages:
             typer.echo(f"warning: {text}", err=True)
+
+
+def tell_partial(path: Path, info: "RunInfo", points: tuple[int, int] | None) -> None:
+    """Say on stderr that the sweep behind the run at ``path`` is partial, where it is.
+
+    ``points``: how many of its spec's points have a record, and how many it lists (None: not known). An adaptive search
+    that has ended leaves points out, and says by itself how many.
+    """
+    if points is not None and points[0] < points[1] and not info.search:
+        typer.echo(
+            f"{path}: the sweep is partial: {points[0]} of the {points[1]} points of {info.spec_path} are measured; "
+            "the same sweep command measures the rest",
+            err=True,
+        )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cake_tune.cli.arguments import RunArgument
+from cake_tune.cli.arguments import RunArgument, check_file, listed
 from cake_tune.cli.opened_run import opened_run
 
 
@@ -16,8 +16,8 @@ def replay(
         typer.Option(
             "--policy",
             "-p",
-            metavar="POLICY",
-            help="race, confirm, argmin:N[:mean|:median]; repeatable. [default: race, confirm, argmin:1, 3, 5 and 10]",
+            metavar="POLICY,...",
+            help="race, confirm, argmin:N[:mean|:median]. [default: race, confirm, argmin:1, 3, 5 and 10]",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=2, help="Independent repetitions per point.")] = 20,
@@ -31,7 +31,9 @@ def replay(
     from cake_tune.study.tables import write_replays
     from cake_tune.study.words import replay_lines
 
-    selectors = [parse_selector(text) for text in policies or POLICIES]
+    selectors = [parse_selector(text) for text in (listed("--policy", policies) if policies else POLICIES)]
+    if output is not None:
+        check_file("--csv", output)
     with opened_run(run) as directory:
         scores = replay_run(directory, selectors, replays=seeds, seed=seed)
     typer.echo("\n".join(replay_lines(scores)))

@@ -15,15 +15,15 @@ from cake_tune.journal.second import second_process
 from cake_tune.planner.table import PlannerTable, load_table, table_text
 
 
-def table_of_run(run: RunDirectory) -> PlannerTable:
+def table_of_run(run: RunDirectory, *others: Taker) -> PlannerTable:
     """The table that the journal of ``run`` gives, fitted from the table that was in force (``in-force.json``).
 
-    Both lie in the run, so that it gives the same table on every machine. ``UndecidedError`` when the journal holds no
-    usable time, ``TableError`` without the table in force.
+    Both lie in the run, so that it gives the same table on every machine. ``others`` are shown the records on the way.
+    ``UndecidedError`` when the journal holds no usable time, ``TableError`` without the table in force.
     """
     info, in_force = run.read_info(), load_table(run.in_force)
     with second_process(run) as second:
-        return table_of_samples(samples_of_run(run, info, second=second), info, in_force, second)
+        return table_of_samples(samples_of_run(run, info, *others, second=second), info, in_force, second)
 
 
 def samples_of_run(run: RunDirectory, info: RunInfo, *others: Taker, second: Executor | None = None) -> Samples:

@@ -8,6 +8,7 @@ import numpy as np
 
 from cake_tune.fit.certificate import certify
 from cake_tune.fit.collect import collect
+from cake_tune.fit.listed import timed_points
 from cake_tune.fit.outside import choose_outside
 from cake_tune.fit.overrides import find_overrides
 from cake_tune.fit.regions import regions_of
@@ -64,6 +65,9 @@ def _provenance(samples: Samples, info: RunInfo, in_force: PlannerTable, crossov
         notes.append(
             f"no shape has times of both kernels: the crossover and calibrated_topks are those of {in_force.label}"
         )
+    points = timed_points(samples, info)
+    if points is not None and points[0] < points[1]:
+        notes.append(f"times of {points[0]} of the {points[1]} points that the spec lists")
     return Provenance(
         kind="measured",
         source=swept_on(info.backend),

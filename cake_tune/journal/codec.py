@@ -70,7 +70,7 @@ def record_from_json(text: str) -> PointRecord:
             audit={name: math.nan if value is None else value for name, value in fields["audit"].items()},
             **{name: _optional(name, kind, fields[name]) for name, kind in OPTIONAL.items() if name in fields},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, JournalError):
             raise
         raise JournalError(f"journal line: expected one point record, got {text[:80]!r} ({error!r})") from error

@@ -15,6 +15,8 @@ from cake_tune.planner.shape import Device
 
 __all__ = ["RunDirectory", "RunInfo", "slug"]
 
+TOO_DEEP = "expected the provenance of a run, got JSON that is nested too deeply"
+
 
 class RunDirectory:
     """The files of one run, by name. The directory need not exist yet.
@@ -80,16 +82,20 @@ class RunDirectory:
         """The run's provenance; ``JournalError`` names the file and what is wrong with it."""
         try:
             fields = json.loads(self.run_json.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise JournalError(
                 f"run: expected a run directory with a run.json, found none at {self.run_json}"
             ) from None
         except (OSError, ValueError) as error:
             raise JournalError(f"{self.run_json}: expected JSON, got {error}") from error
+        except RecursionError:
+            raise JournalError(f"{self.run_json}: {TOO_DEEP}") from None
         try:
             return info_from_json(fields)
         except JournalError as error:
             raise JournalError(f"{self.run_json}: {error}") from error
+        except RecursionError:  # from showing a value that could just be read
+            raise JournalError(f"{self.run_json}: {TOO_DEEP}") from None
 
     def read_records(self) -> Iterator[PointRecord]:
         """Stream the points' records, as ``read_journal`` does, and see to it that they are this run's own.

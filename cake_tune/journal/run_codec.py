@@ -16,6 +16,9 @@ VERSION = 1
 OPTIONAL = frozenset({"search", "weights"})
 """Fields that are left out of the file where they are empty."""
 
+MOST_SHOWN = 60
+"""Characters of a value in a message."""
+
 T = TypeVar("T")
 
 
@@ -30,7 +33,7 @@ def info_from_json(value: object) -> RunInfo:
     given = _mapping("run", value)
     version = given.pop("version", None)
     if version != VERSION:
-        raise JournalError(f"version: expected {VERSION}, got {version!r}")
+        raise JournalError(f"version: expected {VERSION}, got {_shown(version)}")
     checked = {name: check(name, given[name]) for name, check in _CHECKS.items() if name in given}
     return _made(RunInfo, "", given | checked)
 
@@ -45,21 +48,27 @@ def _made(kind: Callable[..., T], path: str, given: dict[str, Any]) -> T:
     return kind(**given)
 
 
+def _shown(value: object) -> str:
+    """``value`` as a message shows it: its beginning, where it is long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
+
 def _mapping(path: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise JournalError(f"{path}: expected an object with string keys, got {value!r}")
+        raise JournalError(f"{path}: expected an object with string keys, got {_shown(value)}")
     return dict(value)
 
 
 def _text(path: str, value: object) -> str:
     if not isinstance(value, str):
-        raise JournalError(f"{path}: expected a string, got {value!r}")
+        raise JournalError(f"{path}: expected a string, got {_shown(value)}")
     return value
 
 
 def _count(path: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise JournalError(f"{path}: expected an integer >= 0, got {value!r}")
+        raise JournalError(f"{path}: expected an integer >= 0, got {_shown(value)}")
     return value
 
 
@@ -67,7 +76,7 @@ def _band(path: str, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise JournalError(f"{path}: expected a fraction or null, got {value!r}")
+        raise JournalError(f"{path}: expected a fraction or null, got {_shown(value)}")
     return float(value)
 
 
@@ -88,7 +97,7 @@ def _protocol(path: str, value: object) -> dict[str, float | int | str]:
     given = _mapping(path, value)
     for name, item in given.items():
         if isinstance(item, bool) or not isinstance(item, str | int | float) or not _finite(item):
-            raise JournalError(f"{path}.{name}: expected a number or a string, got {item!r}")
+            raise JournalError(f"{path}.{name}: expected a number or a string, got {_shown(item)}")
     return given
 
 
@@ -106,7 +115,7 @@ def _weights(path: str, value: object) -> dict[int, float]:
         if not name.isascii() or not name.isdecimal():
             raise JournalError(f"{path}: expected num_tokens as keys, got {name!r}")
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
-            raise JournalError(f"{path}.{name}: expected a finite number >= 0, got {weight!r}")
+            raise JournalError(f"{path}.{name}: expected a finite number >= 0, got {_shown(weight)}")
         given[int(name)] = float(weight)
     return given
 
@@ -115,7 +124,7 @@ def _search(path: str, value: object) -> dict[str, float]:
     given = _mapping(path, value)
     for name, number in given.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
-            raise JournalError(f"{path}.{name}: expected a finite number >= 0, got {number!r}")
+            raise JournalError(f"{path}.{name}: expected a finite number >= 0, got {_shown(number)}")
     return given
 
 

@@ -100,7 +100,6 @@ def gather(run: RunDirectory, *others: Taker, second: Executor | None = None) ->
     _take(findings, notes, run)
     if samples is not None:
         _judge(findings, samples, "emitted table")
-    findings.spec_points = _spec_points(findings.info, notes.shapes)
     return findings
 
 
@@ -129,6 +128,7 @@ def _take(findings: Findings, notes: Notes, run: RunDirectory) -> None:
     findings.statuses, findings.row_statuses, findings.gpus = notes.statuses, notes.row_statuses, notes.gpus
     findings.incumbents, findings.rivals = notes.incumbents, notes.rivals
     findings.failures = sorted(notes.failures, key=lambda each: (each.status, each.shape, str(each.plan)))
+    findings.spec_points = spec_points(findings.info, notes.shapes)
     findings.messages = tuple(run.messages)
 
 
@@ -136,12 +136,13 @@ def _fitted(findings: Findings, samples: Samples, second: Executor | None) -> Pl
     return table_of_samples(samples, findings.info, findings.in_force, second)
 
 
-def _spec_points(info: RunInfo, shapes: set[Shape]) -> tuple[int, int] | None:
+def spec_points(info: RunInfo, shapes: set[Shape]) -> tuple[int, int] | None:
+    """How many points of the run's spec are among ``shapes``, and how many it lists; None if run.json holds no spec."""
     # Imported here: pydantic takes a while, which no other part of a report needs.
     from cake_tune.spec.load import parse_spec
 
     try:
-        points = parse_spec(info.spec_text, info.spec_path).points()
+        points = parse_spec(info.spec_text, info.spec_path, workload=False).points()
     except SpecError:
         return None
     return sum(point.shape in shapes for point in points), len(points)

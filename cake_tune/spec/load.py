@@ -29,10 +29,11 @@ def load_spec(path: str | os.PathLike[str]) -> Spec:
     return parse_spec(data, os.fspath(path))
 
 
-def parse_spec(text: str | bytes, name: str) -> Spec:
+def parse_spec(text: str | bytes, name: str, *, workload: bool = True) -> Spec:
     """The spec in a YAML text; ``name`` stands for the file in messages, and its stem is the default sweep name.
 
-    A workload that the text names is read from the folder of ``name``.
+    A workload that the text names is read from the folder of ``name``; without ``workload`` it is left alone, so that
+    nothing but the text counts.
 
     Raises ``SpecError`` with every problem as ``name:line:column: path: message``. Problems of the YAML and of single
     values come together; whether every value yields a point is only asked once all of them are valid.
@@ -45,7 +46,7 @@ def parse_spec(text: str | bytes, name: str) -> Spec:
         sweep = document.name or _sweep_name(name)
         domain = Domain(document)
         points = expand(document, domain)
-        weights = () if document.weights is None else read_weights(Path(name).parent, document.weights)
+        weights = () if document.weights is None or not workload else read_weights(Path(name).parent, document.weights)
     except Problems as error:
         found = error.problems
         if tree is not None:

@@ -29,6 +29,20 @@ class Audited:
         """The geometric mean of the ratios; NaN without any."""
         return math.exp(math.fsum(map(math.log, self.ratios)) / len(self.ratios)) if self.ratios else math.nan
 
+    @property
+    def apart(self) -> float:
+        """How far the two GPUs are apart, as the size of the log ratio; 0 without any."""
+        return abs(math.log(self.ratio)) if self.ratios else 0.0
+
+
+def worst_first(audits: Iterable[Audited]) -> list[Audited]:
+    """The audits by what the first GPU's choice loses, without a time before all others, then by how far apart."""
+
+    def lost(each: Audited) -> float:
+        return math.inf if each.loss is None else each.loss
+
+    return sorted(audits, key=lambda each: (-lost(each), -each.apart, each.shape))
+
 
 def audits_of(records: Iterable[PointRecord]) -> list[Audited]:
     """Every audit among ``records`` with the record that it repeats, in the order of shapes."""

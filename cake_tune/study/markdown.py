@@ -9,6 +9,7 @@ from cake_tune.report.drawn import Drawn
 from cake_tune.study.agreement import WITHIN
 from cake_tune.study.evidence import Evidence
 from cake_tune.study.figures import Figure
+from cake_tune.study.gpus import worst_first
 from cake_tune.sweep.words import counted, shape_text
 
 MOST_ROWS = 20
@@ -42,6 +43,7 @@ def render(evidence: Evidence, figures: Sequence[Figure], plots: Sequence[Drawn]
         info=evidence.first.info,
         paths={run.label: relative(run.directory.path, out) for run in evidence.runs},
         twin_paths=[relative(run.path, out) for run in evidence.twin_runs],
+        audits=worst_first(evidence.audits),
         most=MOST_ROWS,
         within=WITHIN,
         max_splits=DEFAULT_MAX_SPLITS,

@@ -12,15 +12,18 @@ class Overhead:
 
     ``wall``: the sum over the GPUs of the wall time in which each was given to the sweep (GPU slots x wall time, pauses
     between calls left out), where ``between`` is true: with what lies between points (start of workers, the A/A run of
-    the tie band, waiting). Else the time of all points alone. ``gpu``: the time that the GPU worked. ``sampling``: the
-    wall time inside samples and correctness checks, in which the GPU works most of the time.
+    the tie band, waiting). Else the time of all points alone, which is ``points``. ``gpu``: the time that the GPU
+    worked on what is timed. ``samples``, ``checks``: the wall time inside samples and correctness checks, in which the
+    GPU works most of the time.
     """
 
     records: int
     wall: float
     between: bool
+    points: float
     gpu: float | None
-    sampling: float | None
+    samples: float | None
+    checks: float | None
 
     @property
     def share(self) -> float | None:
@@ -30,20 +33,37 @@ class Overhead:
     @property
     def outside_sampling(self) -> float | None:
         """Wall time outside samples and checks over wall time: at most as large as ``share``."""
-        return None if self.sampling is None or not self.wall else 1 - self.sampling / self.wall
+        if self.samples is None or self.checks is None or not self.wall:
+            return None
+        return 1 - (self.samples + self.checks) / self.wall
+
+    @property
+    def parts(self) -> dict[str, float] | None:
+        """What ``share`` is made of, by the names of a report, as shares of the wall time that add up to it."""
+        if self.gpu is None or self.samples is None or self.checks is None or not self.wall:
+            return None
+        seconds = {
+            "between points": self.wall - self.points,
+            "inputs and starts": self.points - self.samples - self.checks,
+            "checks": self.checks,
+            "in samples": self.samples - self.gpu,
+        }
+        return {name: part / self.wall for name, part in seconds.items()}
 
 
 def overhead_of(records: Iterable[PointRecord]) -> Overhead:
     """The accounts of ``records``, audits on a second GPU included: they took time as well."""
     held = list(records)
     between = bool(held) and all("slot_seconds" in record.audit for record in held)
-    wall = [record.audit["slot_seconds"] if between else record.seconds for record in held]
+    points = sum(record.seconds for record in held)
     return Overhead(
         records=len(held),
-        wall=sum(wall),
+        wall=sum(record.audit["slot_seconds"] for record in held) if between else points,
         between=between,
+        points=points,
         gpu=_sum(held, "gpu_seconds"),
-        sampling=_sum(held, "sample_seconds", "check_seconds"),
+        samples=_sum(held, "sample_seconds"),
+        checks=_sum(held, "check_seconds"),
     )
 
 

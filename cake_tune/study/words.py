@@ -56,6 +56,19 @@ def comparison_lines(found: Comparison) -> Iterator[str]:
         yield f"  … and {len(found.slower) - MOST_LINES} more"
     yield f"regret on the points of B, table of A: {regret_words(found.regret_before)}"
     yield f"regret on the points of B, table of B: {regret_words(found.regret_after)}"
+    if found.regressions:
+        yield _causes(found)
+
+
+def _causes(found: Comparison) -> str:
+    """What else than a worse kernel or table looks like this, and what to do about it."""
+    if found.all_slower:
+        seen = "all plans became slower alike, as under load, heat or lower clocks while B was measured"
+    elif found.slower:
+        seen = "load that came and went while B was measured makes single plans stand out as well"
+    else:
+        seen = "a table fitted to noisy times chooses worse as well"
+    return f"{seen}: measure B again on a quiet machine, or allow so much with --margin"
 
 
 def _regrets(regret: Regret | None) -> tuple[str, str, str]:

@@ -1,6 +1,7 @@
 """The commands that measure nothing: what they print, and how they fail."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -207,10 +208,19 @@ def test_plan_on_unknown_hardware_says_extrapolated():
             ("coverage", "-m", "deepseek-v4-flash", "-b", "abacus"),
             "backend: expected one of the following, got 'abacus'",
         ),
-        (("plan", "-T", "1", "-H", "16", "-k", "64", "-b", "cuda"), "'cuda' is not one of 'cake_tune', 'flashinfer'"),
+        (("emit", "run", "--format", "jsn"), "--format: expected json or python, got 'jsn' (did you mean \"json\"?)"),
+        (("coverage", "-m", "deepseek-v4-flash", "--format", "x"), "--format: expected text, csv or json, got 'x'"),
+        (("coverage", "-m", "deepseek-v4-flash", "--num-sms", "0"), "--num-sms: expected an integer >= 1, got 0"),
+        (("build", "-a", "sm_90a,sm_80"), "arch: expected one of sm_90a, sm_120a, sm_121a, got 'sm_80'"),
+        (("build", "--flashinfer", "-a", "sm_90a"), "--arch: expected without --flashinfer"),
         (("verify", "--backend", "faults:cpu:crash@*"), "--backend: expected one that runs in this process"),
         (("plan", "-T", "1", "-H", "16", "-k", "100000", "--cpu"), "--topk: expected at most 16384 candidates"),
         (("schema", "-o", "absent/schema.json"), "error: absent/schema.json: No such file or directory"),
+        (
+            ("replay", ROOT / "tests/data/study/a", "--csv", "absent/x.csv"),
+            "--csv: expected a file in a directory that",
+        ),
+        (("fit", ROOT / "README.md"), "run: expected a run directory with a run.json, found none at "),
         (("schema", "-o", "."), "error: .: Is a directory"),
     ],
 )
@@ -220,6 +230,16 @@ def test_wrong_input_is_exit_2_with_one_message(arguments, message, tmp_path):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["run.json", "in-force.json"])
+def test_json_nested_without_end_is_one_message(name, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(ROOT / "tests" / "data" / "report-run", run)
+    (run / name).write_text("[" * 100_000)
+    done = cake_tune("fit", run)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {run / name}: ") and done.stderr.endswith("nested too deeply\n")
 
 
 def test_a_closed_pipe_is_no_traceback():

@@ -1,5 +1,6 @@
 """``emit`` as a user types it: a table, a planner module, and the proof of either."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -27,6 +28,28 @@ def test_a_run_gives_its_table_and_its_planner_module(run):
     assert module.stdout == f"{run}/planner.py: planner module of AMD EPYC (2 workers, measured), 2 exceptions\n"
     for name in ("table.json", "planner.py"):
         assert (run / name).read_text() == (DATA / "quickstart-run" / name).read_text()
+
+
+def test_a_partial_sweep_is_said_to_be_one(run):
+    """On stderr, where a person sees it, and in the table and the module, which go elsewhere."""
+    journal = run / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:5]))
+    told = f"{run}: the sweep is partial: 5 of the {len(lines)} points of sweeps/cpu-quickstart.yaml are measured; "
+    for command in (("emit", run), ("emit", run, "--format", "python"), ("fit", run)):
+        done = cake_tune(*command)
+        assert done.returncode == 0
+        assert done.stderr.startswith(told)
+    note = f"times of 5 of the {len(lines)} points that the spec lists"
+    assert json.loads((run / "table.json").read_text())["provenance"]["note"].endswith(f"; {note}")
+    assert note in " ".join((run / "planner.py").read_text().split())
+    assert cake_tune("emit", run, "--check").returncode == 0
+
+
+def test_a_complete_sweep_is_not_called_partial(run):
+    for command in (("emit", run), ("fit", run)):
+        assert cake_tune(*command).stderr == ""
+    assert "points that the spec lists" not in (run / "table.json").read_text()
 
 
 def test_a_table_file_alone_gives_its_module_on_stdout_or_in_a_file(tmp_path):

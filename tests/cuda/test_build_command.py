@@ -14,6 +14,23 @@ from cake_tune.cuda.manifest import read_manifest
 from cake_tune.cuda.specialisation import Specialisation, every_specialisation
 from cake_tune.errors import CakeTuneError, DeviceUnfitError, UsageError
 
+
+class InThisProcess:
+    """A pool without processes, so that what a test hides is hidden from it."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def map(self, work, *arguments):
+        return map(work, *arguments)
+
+
 MERGE = Specialisation("sm_120a", "merge")
 
 
@@ -49,6 +66,21 @@ def test_missing_packages_are_named_with_their_remedy(package, monkeypatch):
             compile_cubin(MANIFEST, MERGE)
     finally:
         compiler.compiler_version.cache_clear()
+
+
+@pytest.mark.parametrize("package", ["cuda.core", "cuda.bindings"])
+def test_what_is_missing_is_said_before_any_table_is_printed(package, monkeypatch, tmp_path):
+    """One error, and no header of a table without rows."""
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("cake_tune.cuda.build.ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiler.compiler_version.cache_clear()
+    try:
+        done = CliRunner().invoke(app, ["build", "--arch", "sm_121a"])
+    finally:
+        compiler.compiler_version.cache_clear()
+    assert isinstance(done.exception, DeviceUnfitError)
+    assert done.stdout == ""
 
 
 def test_source_that_does_not_compile_shows_the_compilers_log(tmp_path):

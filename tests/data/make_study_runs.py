@@ -99,7 +99,7 @@ def twin(number: int, shape: Shape) -> PointRecord:
 
 
 def placed(record: PointRecord, number: int, gpu: str) -> PointRecord:
-    audit = {"gpu_seconds": 0.8 + number / 100, "slot_seconds": 1.1, "sample_seconds": 0.85, "check_seconds": 0.1}
+    audit = {"gpu_seconds": 0.7 + number / 200, "slot_seconds": 1.1, "sample_seconds": 0.85, "check_seconds": 0.1}
     return replace(record, started=f"2025-03-01T09:{number:02d}:00+00:00", seconds=1.0, gpu=gpu, audit=audit)
 
 

@@ -1,5 +1,6 @@
 """The committed sweeps of an H200: their tables, what they say of the kernel, and how they do on shapes held out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from cake_tune.fit.run import check_table, table_of_run
 from cake_tune.journal.run import RunDirectory
 from cake_tune.planner.lookup import decide
 from cake_tune.planner.table import load_table, table_text
+from cake_tune.spec import load_spec, parse_spec
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "nvidia-h200"
@@ -31,6 +33,14 @@ def test_the_cost_model_finds_how_the_kernel_is_made(sweep):
     model = load_table(RESULTS / sweep / "table.json").outside.cost_model
     assert {cost.head_tiles: cost.heads_per_block for cost in model.kernels} == {1: 16, 2: 64, 4: 64}
     assert model.pair_us is not None
+
+
+@pytest.mark.parametrize("sweep", ["dsv4-nvfp4", "dsv4-nvfp4-short", "dsv4-nvfp4-heldout"])
+def test_a_committed_run_is_of_the_spec_that_is_here(sweep):
+    """Comments may differ, as they are no part of a row's key: the same command still goes on with the same run."""
+    info = RunDirectory(RESULTS / sweep).read_info()
+    then, now = parse_spec(info.spec_text, info.spec_path), load_spec(ROOT / "sweeps" / f"{sweep}.yaml")
+    assert (replace(then, text="", path=""), then.points()) == (replace(now, text="", path=""), now.points())
 
 
 def test_a_fit_does_not_depend_on_the_order_of_the_journal(tmp_path):

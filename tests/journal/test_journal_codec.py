@@ -101,7 +101,10 @@ def test_the_journal_kept_from_before_these_fields_is_read():
     assert all(row.visit_means == () == row.confirm_mads for record in records for row in record.rows)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"v"'])
+DEEP = '{"v":1,"rows":' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '"v"', DEEP], ids=lambda text: text[:8])
 def test_text_that_is_no_object_is_a_journal_error(text):
     with pytest.raises(JournalError):
         record_from_json(text)

@@ -81,7 +81,10 @@ def test_a_slug_is_one_harmless_path_component(name):
         ("[]", "an object"),
         ("3", "an object"),
         ("null", "an object"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ('{"version": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_broken_provenance_file_is_named(tmp_path, text, said):
     run = RunDirectory(tmp_path)
@@ -122,6 +125,18 @@ def test_a_field_of_the_wrong_kind_is_named(tmp_path, change, said):
     run.run_json.write_text(json.dumps(json.loads(run.run_json.read_text()) | change))
     with pytest.raises(JournalError, match=f"run.json: {said}"):
         run.read_info()
+
+
+@pytest.mark.parametrize("depth", [500, 900, 960, 990, 1000, 2000])
+def test_json_at_any_depth_is_refused_in_few_words(tmp_path, depth):
+    """Also where it can just be read, and what is wrong with it can just not be shown."""
+    run = RunDirectory(tmp_path)
+    run.write_info(INFO)
+    given = json.loads(run.run_json.read_text()) | {"host": "deep"}
+    run.run_json.write_text(json.dumps(given).replace('"deep"', "[" * depth + "]" * depth))
+    with pytest.raises(JournalError, match=r"run.json: (host: expected an object|.*nested too deeply)") as caught:
+        run.read_info()
+    assert len(str(caught.value).removeprefix(str(run.run_json))) < 200
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(RunInfo) if field.name not in OPTIONAL])

@@ -28,6 +28,14 @@ def test_pairs_come_ascending_however_the_file_is_written(tmp_path, text):
     assert spec_with(tmp_path, text).weights == ((1, 120.0), (64, 0.5))
 
 
+def test_a_workload_can_be_left_alone():
+    """For whoever asks for the points of a text and has only the text."""
+    text = f"{BASE}weights: absent.csv\n"
+    assert parse_spec(text, "a.yaml", workload=False).points() == parse_spec(BASE, "a.yaml").points()
+    with pytest.raises(SpecError, match=r"cannot read \"absent.csv\""):
+        parse_spec(text, "a.yaml")
+
+
 def test_a_spec_without_a_workload_has_no_weights():
     assert parse_spec(BASE, "a.yaml").weights == ()
 

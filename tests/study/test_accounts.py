@@ -36,6 +36,10 @@ def test_overhead_is_wall_time_without_the_gpu():
     assert (found.records, found.wall, found.between) == (2, 8.0, True)
     assert found.share == pytest.approx(0.25)
     assert found.outside_sampling == pytest.approx(0.125)
+    assert found.parts == pytest.approx(
+        {"between points": 0.025, "inputs and starts": 0.1, "checks": 0.075, "in samples": 0.05}
+    )
+    assert sum(found.parts.values()) == pytest.approx(found.share)
 
 
 def test_a_failed_point_costs_wall_time_and_needs_no_account_of_the_gpu():
@@ -50,7 +54,9 @@ def test_what_is_not_on_record_is_not_made_up():
     found = overhead_of([record([row(ONE, [1.0])], seconds=4.0)])
     assert found.share is None
     assert found.outside_sampling is None
+    assert found.parts is None
     assert overhead_of([]).share is None
+    assert overhead_of([]).parts is None
 
 
 def test_two_gpus_are_compared_by_plans_that_stayed_in_the_race():

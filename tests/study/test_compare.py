@@ -10,6 +10,7 @@ from cake_tune.journal.run import RunDirectory
 from cake_tune.planner.shape import Device, rival_plan
 from cake_tune.planner.table import load_table, save_table
 from cake_tune.study.compare import compare_runs
+from cake_tune.study.words import comparison_lines
 
 DATA = Path(__file__).parent.parent / "data" / "study"
 A = RunDirectory(DATA / "a")
@@ -185,3 +186,17 @@ def test_between_two_gpus_a_single_plan_must_lose_two_per_cent(tmp_path, other):
     assert (found.slower, found.floor, found.floored) == ((), 0.02, found.plans)
     assert len(compare_runs(before, little, margin=0.01).slower) == 1
     assert len(compare_runs(before, steady("much", 1.025, other)).slower) == 1
+
+
+@pytest.mark.parametrize(
+    ("factor", "margin", "said"),
+    [
+        (lambda record, row: 1.2, None, "all plans became slower alike, as under load"),
+        (lambda record, row: 1.2 if one(record, row) else 1.0, None, "load that came and went"),
+    ],
+)
+def test_a_regression_is_told_with_what_else_looks_like_it_and_what_to_do(tmp_path, factor, margin, said):
+    lines = list(comparison_lines(compare_runs(A, scaled(tmp_path / "slow", factor), margin=margin)))
+    assert lines[-1].startswith(said)
+    assert lines[-1].endswith("measure B again on a quiet machine, or allow so much with --margin")
+    assert not any("quiet machine" in line for line in comparison_lines(compare_runs(A, A)))
