@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cake_tune.backends import check_options, get_backend
+from cake_tune.errors import SpecError
 from cake_tune.journal.journal import Journal, read_journal
 from cake_tune.journal.record import Status
 from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.planner.backend import backend_of_sweep
 from cake_tune.planner.registry import table_for
 from cake_tune.planner.table import PlannerTable, save_table
-from cake_tune.spec import Spec
+from cake_tune.spec import Spec, parse_spec
 from cake_tune.sweep.audits import Audits
 from cake_tune.sweep.host_facts import with_earlier_gpus
 from cake_tune.sweep.keys import Keys
@@ -98,7 +99,7 @@ def _run(
         for text in journal.messages:
             told.message(text)
         audits = Audits(spec.seed, on=len(slots) > 1 and twins_of is None)
-        done, set_aside = _settle(journal, keys, audits, fresh, told)
+        done = _settle(journal, keys, audits, fresh, told)
         if retry_failed:
             done = {key: status for key, status in done.items() if status in DECIDED}
         earlier = None if fresh else earlier_info(run, info)
@@ -113,7 +114,8 @@ def _run(
             run.write_info(info)
             save_table(table, run.in_force)
 
-        if earlier is None or known_table is None or set_aside or earlier.weights != info.weights:
+        same = earlier is not None and earlier.weights == info.weights and _lists_the_same(earlier, spec)
+        if known_table is None or not same:
             describe(info)
         setting = Setting(
             spec,
@@ -132,13 +134,18 @@ def _run(
         return Work(setting, info).run()
 
 
-def _settle(
-    journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Progress
-) -> tuple[dict[str, Status], bool]:
-    """Set rows aside that are not the sweep's own (all if ``fresh``).
+def _lists_the_same(earlier: RunInfo, spec: Spec) -> bool:
+    """Whether ``spec`` lists the points of the one in ``earlier``, of which it may differ in comments and the like."""
+    if earlier.spec_text == spec.text:
+        return True
+    try:
+        return parse_spec(earlier.spec_text, earlier.spec_path, workload=False).points() == spec.points()
+    except SpecError:
+        return False
 
-    The statuses of the points that stay, by key, and whether there were others.
-    """
+
+def _settle(journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Progress) -> dict[str, Status]:
+    """Set rows aside that are not the sweep's own (all if ``fresh``); statuses of the points that stay, by key."""
     kept: set[str] = set()
     done: dict[str, Status] = {}
     known = 0
@@ -154,4 +161,4 @@ def _settle(
         aside = journal.archive(keep=kept)
         why = "as asked" if fresh else "they are of another spec, protocol, kernel or device"
         told.message(f"{counted(known - len(kept), 'earlier row')} set aside in {aside}: {why}")
-    return done, len(kept) < known
+    return done

@@ -59,6 +59,7 @@ class Work:
         self._waiting: deque[Job] = deque()
         self._band_tried = info.tie_band is not None
         self._band_at_work = False
+        self._starting: set[str] | None = None
         self._asked_at = -1
         done = setting.done
         self._summary = SweepSummary(total=len(done), counts=dict(Counter(done.values())), reused=len(done))
@@ -120,14 +121,12 @@ class Work:
         return []
 
     def _hand_out(self, fleet: Fleet) -> None:
-        """Give idle slots what waits: before the first point, the measurement of the tie band.
+        """Give idle slots what waits, once the tie band is measured.
 
         Where nothing waits for an idle slot and there are new records, the schedule is asked again while the others are
         still at work.
         """
-        if not self._band_tried and not self._band_at_work:
-            self._prepare(fleet)
-        if self._band_at_work:
+        if not self._band_tried and self._preparing(fleet):
             return
         if fleet.idle and not possible(self._waiting, fleet.idle) and self._asked_at < len(self._set.done):
             self._ask()
@@ -140,18 +139,28 @@ class Work:
                 self._at_work[slot] = job
                 fleet.give(slot, self._task(job))
 
-    def _prepare(self, fleet: Fleet) -> None:
-        """An A/A run on the point of middle cost, on the first idle slot; the others' workers start meanwhile."""
+    def _preparing(self, fleet: Fleet) -> bool:
+        """Have all workers start side by side, then an A/A run on the point of middle cost, on the first idle slot.
+
+        The others wait for that: what they load while they start would be in its times. True until it is over, False
+        if no point needs a tie band.
+        """
+        if self._band_at_work or self._starting:
+            return True
         points = sorted((job.point for job in self._waiting if job.audits is None), key=_cost)
-        if not points or not fleet.idle:
-            return
-        middle = points[len(points) // 2]
-        plan = plan_in_force(self._set.table, self._info.device, middle) or middle.plans[0]
-        first, *others = fleet.idle
-        fleet.give(first, BandTask(middle.shape, plan))
-        self._band_at_work = True
-        for slot in others[: len(points) - 1]:
-            fleet.give(slot, StartTask())
+        if not points:
+            return False
+        if self._starting is None:
+            slots = fleet.idle[: len(points)]
+            self._starting = set(slots)
+            for slot in slots:
+                fleet.give(slot, StartTask())
+        elif fleet.idle:
+            middle = points[len(points) // 2]
+            plan = plan_in_force(self._set.table, self._info.device, middle) or middle.plans[0]
+            fleet.give(fleet.idle[0], BandTask(middle.shape, plan))
+            self._band_at_work = True
+        return True
 
     def _task(self, job: Job) -> PointTask:
         if job.audits is not None:
@@ -167,6 +176,8 @@ class Work:
         job = self._at_work.pop(answer.slot, None)
         if isinstance(answer.task, BandTask):
             self._band_at_work = False
+        elif isinstance(answer.task, StartTask) and self._starting:
+            self._starting.remove(answer.slot)
         if answer.error is not None:
             if job is not None:
                 self._waiting.appendleft(job)

@@ -86,6 +86,15 @@ def test_no_tokens_are_no_error():
     assert check_accuracy(torch.empty(0, 8, 512), torch.empty(0, 8), torch.empty(0, 8, 512), torch.empty(0, 8)) == 0
 
 
+def test_an_error_that_cannot_be_told_does_not_pass():
+    """1e300 squared is beyond float64: both norms are infinite, and nothing is known of their ratio."""
+    output, lse, reference, reference_lse = (tensor.double() for tensor in pair())
+    reference[0, 0, 0] = 1e300
+    assert check_accuracy(reference, lse, reference, reference_lse) == 0
+    with pytest.raises(WrongResultError, match="off by nan"):
+        check_accuracy(output, lse, reference, reference_lse)
+
+
 def fine_by_definition(output, lse, reference, reference_lse) -> bool:
     """The contract's words in numpy, one after the other."""
     out, want, out_lse, want_lse = (t.double().numpy() for t in (output, reference, lse, reference_lse))

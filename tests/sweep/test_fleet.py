@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -303,11 +304,13 @@ def given_in(run, monkeypatch, spec, count: int) -> list[tuple[str, str]]:
     return given
 
 
-def test_the_other_workers_start_while_one_measures_the_tie_band(run, monkeypatch):
+def test_all_workers_start_side_by_side_and_the_tie_band_comes_when_they_are_quiet(run, monkeypatch):
     given = given_in(run, monkeypatch, make_spec(many_shapes(20)), 3)
-    assert given[:3] == [(NAMES[0], "BandTask"), (NAMES[1], "StartTask"), (NAMES[2], "StartTask")]
-    assert [kind for _, kind in given[3:]] == ["PointTask"] * (len(given) - 3)
-    assert {slot for slot, _ in given[3:]} == set(NAMES)
+    assert given[:3] == [(name, "StartTask") for name in NAMES]
+    assert given[3] == (NAMES[0], "BandTask")
+    # Then all are idle, and each has one of the first three points.
+    assert sorted(given[4:7]) == [(name, "PointTask") for name in NAMES]
+    assert {kind for _, kind in given[7:]} == {"PointTask"}
     # With the band known, each worker starts with its first point.
     again = given_in(run, monkeypatch, make_spec(many_shapes(40)), 3)
     assert {kind for _, kind in again} == {"PointTask"}
@@ -315,28 +318,29 @@ def test_the_other_workers_start_while_one_measures_the_tie_band(run, monkeypatc
 
 def test_no_more_workers_start_than_there_are_points(run, monkeypatch):
     given = given_in(run, monkeypatch, make_spec(many_shapes(2)), 3)
-    assert [kind for _, kind in given].count("StartTask") == 1
+    assert [kind for _, kind in given].count("StartTask") == 2
     assert len(points_of(run)) == 2
 
 
-def test_nobody_waits_for_a_worker_that_only_starts(run, monkeypatch):
+def test_a_stop_while_workers_start_waits_for_none_of_them(run, monkeypatch):
+    stopped, told = [], threading.Event()
+
     class Slow(Worker):
-        """Starts, on one slot, when the sweep is over."""
+        """Would take a minute to start."""
 
         def _await_ready(self):
-            while self._start_slowly and not self._stop_now():
-                threading.Event().wait(0.01)
-            if self._start_slowly:
-                self.kill()
-                raise supervisor.StoppedNowError
-            super()._await_ready()
-
-        def __init__(self, backend, protocol, seed, stop_now, environment, tell):
-            self._start_slowly = environment["SLOT"] == "simulated-1"
-            super().__init__(backend, protocol, seed, stop_now, environment, tell)
+            if not told.is_set():
+                told.set()
+                os.kill(os.getpid(), signal.SIGINT)
+            end = time.monotonic() + 60
+            while time.monotonic() < end and not self._stop_now():
+                time.sleep(0.01)
+            stopped.append(self._stop_now())
+            self.kill()
+            raise supervisor.StoppedNowError
 
     monkeypatch.setattr(crew, "Worker", Slow)
-    summary = run_sweep(make_spec(many_shapes(5)), run, slots=marked_slots(2))
-    assert (summary.decided, summary.total) == (5, 5)
-    assert {record.gpu for record in points_of(run)} == {"simulated-0"}
+    with pytest.raises(InterruptedSweep, match="0 of 3"):
+        run_sweep(make_spec(), run, slots=slots(1))
+    assert stopped == [True]
     assert multiprocessing.active_children() == []

@@ -16,7 +16,7 @@ from cake_tune.planner.lookup import decide
 from cake_tune.planner.registry import forget_tables, install_table, shipped_tables, table_for, use_table
 from cake_tune.planner.shape import Device, Plan, Shape
 from cake_tune.planner.table import Provenance, load_table
-from cake_tune.spec import Spec
+from cake_tune.spec import Spec, parse_spec
 from cake_tune.sweep import SweepSummary, run_sweep
 
 
@@ -259,20 +259,41 @@ def test_provenance_and_tie_band_are_kept_and_the_band_is_measured_once(run):
     assert records_of(run)[Shape(2, 16, 256)].tie_band == 0.0123
 
 
+LISTED = """\
+version: 1
+backend: simulated
+shapes: {{num_tokens: {tokens}, num_heads: 16, topk: 128}}
+measure: {{discard: 0, samples: 2, short_samples: 2, max_rounds: 3, early_rounds: 2, kn_rounds: 3, confirm_rounds: 2,
+  aa_rounds: 4, warmup_seconds: 0}}
+"""
+
+
+def listing(tokens, comment: str = ""):
+    return parse_spec(comment + LISTED.format(tokens=tokens), "test.yaml")
+
+
 def test_a_comment_changed_in_the_spec_measures_nothing_again(run):
-    run_sweep(make_spec(text="name: test\n"), run)
+    run_sweep(listing([1, 4, 64]), run)
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
-    summary = run_sweep(make_spec(text="# a comment\nname: test\n"), run)
+    summary = run_sweep(listing([1, 4, 64], "# a comment\n"), run)
     assert (summary.reused, summary.done) == (3, 3)
     assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
 
 
 def test_a_spec_that_lists_less_is_the_runs_own_from_then_on(run):
     """Though nothing is left to measure: what a table says of a partial sweep is counted by it."""
-    run_sweep(make_spec(text="name: test\n"), run)
-    band = run.read_info().tie_band
-    assert run_sweep(make_spec(SHAPES[:2], text="name: less\n"), run).reused == 2
-    assert (run.read_info().spec_text, run.read_info().tie_band) == ("name: less\n", band)
+    run_sweep(listing([1, 4, 64]), run)
+    band, less = run.read_info().tie_band, listing([1, 4])
+    assert run_sweep(less, run).reused == 2
+    assert (run.read_info().spec_text, run.read_info().tie_band) == (less.text, band)
+    # Points that were listed and never measured leave no row to be set aside.
+    more = replace(listing([1, 4, 8, 16, 64]), time_budget_seconds=1e-9)
+    assert run_sweep(more, run).out_of_time
+    measured = sorted(shape.num_tokens for shape in records_of(run))
+    assert len(measured) == 3
+    cut = listing(measured)
+    assert run_sweep(cut, run).reused == 3
+    assert run.read_info().spec_text == cut.text
 
 
 def test_the_band_of_another_protocol_is_not_taken_over(run):
