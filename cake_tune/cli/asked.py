@@ -39,7 +39,7 @@ def asked_table(
         raise UsageError(f"--num-sms: expected an integer >= 1, got {num_sms}")
     gpu = None if device is None else gpu_named(device, num_sms, backend)
     with use_table(table):
-        answers, _ = table_for(gpu, num_sms, backend)
+        answers, _ = table_for(gpu, num_sms if gpu is None else None, backend)
     if gpu is not None:
         return answers, gpu.num_sms if num_sms is None else num_sms
     if num_sms is not None and table is None and environment_table() is None:

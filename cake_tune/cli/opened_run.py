@@ -31,9 +31,11 @@ def tell_partial(path: Path, info: "RunInfo", points: tuple[int, int] | None) ->
     ``points``: how many of its spec's points have a record, and how many it lists (None: not known). An adaptive search
     that has ended leaves points out, and says by itself how many.
     """
-    if points is not None and points[0] < points[1] and not info.search:
-        typer.echo(
-            f"{path}: the sweep is partial: {points[0]} of the {points[1]} points of {info.spec_path} are measured; "
-            "the same sweep command measures the rest",
-            err=True,
-        )
+    if points is None or points[0] >= points[1] or info.search_ended:
+        return
+    typer.echo(
+        f"{path}: the {'search' if info.search else 'sweep'} is partial: {points[0]} of the {points[1]} points of "
+        f"{info.spec_path} have records; the same sweep command "
+        f"{'goes on with it' if info.search else 'measures the rest'}",
+        err=True,
+    )

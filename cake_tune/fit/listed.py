@@ -14,7 +14,7 @@ def timed_points(samples: Samples, info: RunInfo) -> tuple[int, int] | None:
     None where that says nothing: there is no spec to read, or an adaptive search has ended, which leaves points out
     because the table does not need them.
     """
-    listed = None if info.search or not info.spec_text else _listed(info.spec_text, info.spec_path)
+    listed = None if info.search_ended or not info.spec_text else _listed(info.spec_text, info.spec_path)
     if listed is None:
         return None
     timed = {samples.key(point): int(variants) for point, variants in enumerate(samples.variants)}

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
 
 from cake_tune.planner.shape import Device
@@ -36,6 +37,13 @@ class RunInfo:
     """Where an adaptive search ended: ``points`` and ``pairs`` of a point and a plan that it measured, of
     ``listed_points`` and ``listed_pairs``; the ``expected_regret`` of a table of the whole grid and its ``bound``, as
     fractions. Empty for an exhaustive sweep."""
+
+    @property
+    def search_ended(self) -> bool:
+        """True if an adaptive search came to its end, and not to that of its time budget or of the user's patience."""
+        regret, listed = self.search.get("expected_regret", math.inf), self.search.get("listed_points")
+        below = regret <= self.search.get("bound", -math.inf)
+        return below or (listed is not None and self.search.get("points") == listed)
 
     @property
     def origin(self) -> str:

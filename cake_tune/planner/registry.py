@@ -74,7 +74,12 @@ def use_device(device: Device | None) -> InForce[Device]:
 
     The planners know a device by ``num_sms`` alone, and the config by nothing: once told, both answer from that
     device's own table (installed or shipped), and no table of a CPU answers for a GPU that has as many SMs.
+    ``ContractError`` for anything but a ``Device``.
     """
+    if device is not None and not isinstance(device, Device):
+        raise ContractError(
+            f"device: expected a Device, such as cake_tune.device_of(tensor.device), or None, got {device!r}"
+        )
     return InForce(_device, device)
 
 

@@ -87,7 +87,7 @@ COLUMNS = (
     ),
     Column("race_visits", "visits in the race", lambda c: len(c.row.visits)),
     Column("confirm_visits", "fresh visits behind the reported time; 0: not confirmed", lambda c: len(c.row.confirm)),
-    Column("regret_pct", "per cent lost to the fastest measured plan of the point", regret_pct),
+    Column("regret_pct", "per cent of `median_us` above the least of the point", regret_pct),
     Column("is_best", "whether the protocol chose the plan", lambda c: c.row.plan == c.record.best),
     Column("is_tied", "whether the plan is in the chosen plan's tie set", lambda c: c.row.plan in c.record.tied),
     Column("is_in_force", "whether the plan was in force before", lambda c: c.row.plan == c.record.incumbent),

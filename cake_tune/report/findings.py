@@ -16,6 +16,7 @@ from cake_tune.journal.run import RunDirectory, RunInfo
 from cake_tune.journal.second import second_process
 from cake_tune.planner.shape import Plan, Shape
 from cake_tune.planner.table import PlannerTable, load_table
+from cake_tune.report.beyond import Beyond
 from cake_tune.report.moved import Moved, moved_constants
 from cake_tune.report.notes import Failure, Notes
 from cake_tune.report.policies import Policy, best_fixed, policy_of, table_policy
@@ -40,6 +41,7 @@ class Findings:
     policies: list[Policy] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     rivals: dict[str, Rival] = field(default_factory=dict)
+    beyond: Beyond = field(default_factory=Beyond)
     statuses: Counter[str] = field(default_factory=Counter)
     row_statuses: Counter[str] = field(default_factory=Counter)
     gpus: Counter[str] = field(default_factory=Counter)
@@ -126,7 +128,7 @@ def fit_run(run: RunDirectory) -> Findings:
 
 def _take(findings: Findings, notes: Notes, run: RunDirectory) -> None:
     findings.statuses, findings.row_statuses, findings.gpus = notes.statuses, notes.row_statuses, notes.gpus
-    findings.incumbents, findings.rivals = notes.incumbents, notes.rivals
+    findings.incumbents, findings.rivals, findings.beyond = notes.incumbents, notes.rivals, notes.beyond
     findings.failures = sorted(notes.failures, key=lambda each: (each.status, each.shape, str(each.plan)))
     findings.spec_points = spec_points(findings.info, notes.shapes)
     findings.messages = tuple(run.messages)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from cake_tune.planner.rules import DEFAULT_MAX_SPLITS
 from cake_tune.planner.shape import Plan
 from cake_tune.report.columns import COLUMNS
 from cake_tune.report.drawn import Drawn
@@ -50,6 +51,7 @@ def render(findings: Findings, plots: list[Drawn]) -> str:
         columns=COLUMNS,
         failures=by_status,
         most=MOST_ROWS,
+        max_splits=DEFAULT_MAX_SPLITS,
         kept_words=kept_words,
         at_measured_only=at_measured_only,
         replace_gain=_replace_gain(findings.info.protocol),

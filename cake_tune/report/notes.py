@@ -7,6 +7,7 @@ from typing import NamedTuple
 from cake_tune.fit.samples import ShapeKey
 from cake_tune.journal.record import USABLE, PointRecord
 from cake_tune.planner.shape import Plan, Shape
+from cake_tune.report.beyond import Beyond
 from cake_tune.report.rivals import Rival, note_rivals
 
 
@@ -30,6 +31,7 @@ class Notes:
     incumbents: dict[ShapeKey, Plan] = field(default_factory=dict)
     rivals: dict[str, Rival] = field(default_factory=dict)
     shapes: set[Shape] = field(default_factory=set)
+    beyond: Beyond = field(default_factory=Beyond)
 
     def add(self, record: PointRecord) -> None:
         """Note ``record``."""
@@ -42,6 +44,7 @@ class Notes:
             key = ShapeKey(shape.num_heads, shape.topk, shape.extra_topk, shape.num_tokens)
             self.incumbents[key] = record.incumbent
         note_rivals(self.rivals, record)
+        self.beyond.add(record)
         failed = [row for row in record.rows if row.status not in USABLE]
         if record.status not in USABLE and not failed:
             self.failures.append(Failure(record.status, shape, None, record.error or ""))
@@ -57,5 +60,6 @@ class Notes:
         self.failures += later.failures
         self.incumbents |= later.incumbents
         self.shapes |= later.shapes
+        self.beyond.join(later.beyond)
         for name, rival in later.rivals.items():
             self.rivals.setdefault(name, Rival(name)).join(rival)

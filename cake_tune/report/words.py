@@ -70,8 +70,8 @@ def measured_words(samples: Samples) -> str:
 def kept_words(kept: list[Kept], samples: Samples) -> str:
     """At how many shapes a slower plan stayed, and by how much slower it measured; ``kept`` is not empty."""
     return (
-        f"at {len(kept)} of {counted(len(samples), 'shape')} the chosen plan measured slower than another by more than "
-        f"the tie band, by up to {100 * kept[0].loss:.2f} %, but not surely by enough to replace it"
+        f"at {len(kept)} of {counted(len(samples), 'shape')} the race kept a plan that measured slower than another by "
+        f"more than the tie band, by up to {100 * kept[0].loss:.2f} %, but not surely by enough to replace it"
     )
 
 

@@ -35,7 +35,7 @@ def test_a_partial_sweep_is_said_to_be_one(run):
     journal = run / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:5]))
-    told = f"{run}: the sweep is partial: 5 of the {len(lines)} points of sweeps/cpu-quickstart.yaml are measured; "
+    told = f"{run}: the sweep is partial: 5 of the {len(lines)} points of sweeps/cpu-quickstart.yaml have records; "
     for command in (("emit", run), ("emit", run, "--format", "python"), ("fit", run)):
         done = cake_tune(*command)
         assert done.returncode == 0

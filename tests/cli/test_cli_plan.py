@@ -110,3 +110,10 @@ def test_a_part_of_a_gpu_is_another_size_of_it():
     done = cake_tune("plan", "-T", "1", *SHAPE, "--device", "H200", "--num-sms", "66")
     assert done.returncode == 0
     assert "extrapolated: rules of NVIDIA H200 (132 SMs, measured), extrapolated to 66 SMs" in done.stdout
+
+
+def test_a_gpu_that_is_named_answers_whatever_the_number_of_sms():
+    """188 SMs are another GPU's of the same architecture, whose rules were not asked for."""
+    done = cake_tune("plan", "-T", "1", *SHAPE, "--device", "5090", "--num-sms", "188")
+    assert "NVIDIA GeForce RTX 5090" in done.stdout
+    assert "extrapolated to 188 SMs" in done.stdout

@@ -17,7 +17,7 @@ from cake_tune.coverage.gaps import gap_spec
 from cake_tune.coverage.load import load_card
 from cake_tune.coverage.words import coverage_text
 from cake_tune.errors import UsageError
-from cake_tune.planner.registry import nearest_published
+from cake_tune.planner.registry import nearest_published, shipped_tables
 from cake_tune.planner.table import Provenance, Region
 from cake_tune.spec import parse_spec
 
@@ -142,3 +142,11 @@ def test_the_spec_of_any_gaps_measures_just_these(attention, sizes, heads, table
     assert {point.shape for point in spec.points()} == wanted
     assert spec.backend == "simulated"
     assert all(len(line) <= 100 for line in spec.text.splitlines())
+
+
+def test_published_rules_are_said_to_be_flashinfers():
+    """Nobody timed this project's kernels there, and "by rule" alone sounds as if."""
+    said = "the rules are those that FlashInfer publishes for its own kernels"
+    assert said in coverage_text(cover(load_card("deepseek-v4-flash"), 8, PUBLISHED), "text")
+    (measured,) = [table for table in shipped_tables() if table.provenance.kind != "published"]
+    assert said not in coverage_text(cover(load_card("deepseek-v4-flash"), 8, measured), "text")

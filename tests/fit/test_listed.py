@@ -53,9 +53,19 @@ def test_without_a_spec_to_read_nothing_is_said(text):
     assert SAID not in build_table(records()[:7], info, IN_FORCE).provenance.note
 
 
-def test_an_adaptive_search_that_has_ended_leaves_points_out_on_purpose():
-    info = replace(INFO, search={"points": 7.0, "listed_points": 12.0})
-    assert timed_points(collect(records()[:7]), info) is None
+@pytest.mark.parametrize(
+    ("search", "ended"),
+    [
+        ({"points": 7.0, "listed_points": 12.0, "expected_regret": 0.002, "bound": 0.003}, True),
+        ({"points": 12.0, "listed_points": 12.0, "bound": 0.003}, True),
+        ({"points": 7.0, "listed_points": 12.0, "expected_regret": 0.004, "bound": 0.003}, False),
+        ({"points": 7.0, "listed_points": 12.0, "bound": 0.003}, False),
+    ],
+)
+def test_an_adaptive_search_leaves_points_out_on_purpose_once_it_has_ended(search, ended):
+    """One that its time budget ended is partial like any other sweep."""
+    info = replace(INFO, search=search)
+    assert timed_points(collect(records()[:7]), info) == (None if ended else (7, 12))
 
 
 def test_a_workload_that_is_not_at_hand_changes_nothing():

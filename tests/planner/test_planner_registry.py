@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cake_tune.errors import TableError
+from cake_tune.errors import ContractError, TableError
 from cake_tune.planner import environment
 from cake_tune.planner.environment import ENVIRONMENT, LOOK_SECONDS
 from cake_tune.planner.plans import cake_sparse_mla_sm120_dsv4_nvfp4_select_kernel as select_kernel
@@ -341,3 +341,9 @@ def test_no_cpu_or_simulated_table_ever_answers_for_a_gpu(table_of, tmp_path, in
         assert table.device.is_gpu
     elif not used.is_gpu:
         assert num_sms in (None, used.num_sms)
+
+
+@pytest.mark.parametrize("given", ["cuda:0", 0, ("NVIDIA H800", "sm_90a", 132)])
+def test_only_a_device_can_be_put_in_force(given):
+    with pytest.raises(ContractError, match=r"device: expected a Device, such as cake_tune\.device_of"):
+        use_device(given)

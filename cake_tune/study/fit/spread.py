@@ -63,6 +63,9 @@ def _workers(processes: int) -> Iterator[ProcessPoolExecutor | None]:
 @contextmanager
 def _sigint_held() -> Iterator[None]:
     """Hold Ctrl-C back for a moment; processes started in it never hear of it, and leave the end to this one."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
