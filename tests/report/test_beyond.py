@@ -38,6 +38,7 @@ def test_nothing_is_told_where_no_table_loses_anything(us):
 
 def test_a_rival_is_no_plan_that_splits_could_reach():
     assert found(point(nine=6.0, rival=1.0)) == {}
+    assert found(point(nine=7.63, eighteen=6.62, rival=1.0)) == found(point(nine=7.63, eighteen=6.62))
 
 
 def test_a_plan_that_failed_has_no_time():
