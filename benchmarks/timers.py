@@ -114,8 +114,13 @@ def time_plainly(backend: CudaBackend, shape: Shape, plan: Plan) -> tuple[float,
         return graph, median(session.sample_single_calls(plan, SAMPLES))
 
 
-def time_traced(backend: CudaBackend, kernels: list[Span], shape: Shape, plan: Plan) -> tuple[float, list[list[Span]]]:
-    """The graph timer while CUPTI records, and the kernels of each replay."""
+def time_traced(
+    backend: CudaBackend, kernels: list[Span], shape: Shape, plan: Plan
+) -> tuple[float, int, list[list[Span]]]:
+    """The graph timer while CUPTI records, the calls of a replay, and the kernels of each replay.
+
+    A call is one kernel or two: splits are merged by another kernel, but for pairs, which merge within their cluster.
+    """
     from cupti import cupti
 
     with backend.open(shape, Protocol(), 0) as session:
@@ -127,11 +132,12 @@ def time_traced(backend: CudaBackend, kernels: list[Span], shape: Shape, plan: P
         traced = median(session.sample(plan, SAMPLES))
         torch.cuda.synchronize()
         cupti.activity_flush_all(1)
-        found, per_replay = sorted(kernels), session.calls_per_sample(plan) * (1 if plan.num_splits == 1 else 2)
-        if len(found) != SAMPLES * per_replay:
-            sys.exit(f"{shape}, {plan}: expected {SAMPLES * per_replay} kernels of CUPTI, got {len(found)}")
-        replays = [found[first : first + per_replay] for first in range(0, len(found), per_replay)]
-        return traced, [[(start, end) for start, end in replay] for replay in replays]
+        found, calls = sorted(kernels), session.calls_per_sample(plan)
+        per_call, left = divmod(len(found), SAMPLES * calls)
+        if left or per_call not in ((1,) if plan.num_splits == 1 else (1, 2)):
+            sys.exit(f"{shape}, {plan}: expected {SAMPLES} x {calls} calls of CUPTI, got {len(found)} kernels")
+        per_replay = per_call * calls
+        return traced, calls, [found[first : first + per_replay] for first in range(0, len(found), per_replay)]
 
 
 @contextmanager
@@ -157,10 +163,9 @@ def recorded_kernels() -> Iterator[list[Span]]:
 
 
 def compare(
-    shape: Shape, plan: Plan, graph: float, events: float, traced: float, replays: list[list[Span]]
+    shape: Shape, plan: Plan, graph: float, events: float, traced: float, calls: int, replays: list[list[Span]]
 ) -> Comparison:
-    """One row; the kernels' times are medians over the replays."""
-    calls = len(replays[0]) // (1 if plan.num_splits == 1 else 2)
+    """One row; the kernels' times are medians over the replays of ``calls`` calls each."""
 
     def per_call(nanoseconds: list[int]) -> float:
         return median(nanoseconds) / 1e3 / calls

@@ -44,7 +44,8 @@ def nvfp4_quantize_pack_sparse_mla_cache(latent_kv: Tensor, *, kv_layout: Litera
     if kv_layout not in ("HND", "NHD"):
         raise ContractError(f"kv_layout: expected 'HND' or 'NHD', got {kv_layout!r}")
     num_pages, page_size = _latent_pages(latent_kv)
-    cache: Tensor = torch.ops.cake_tune.nvfp4_pack_sparse_mla_cache(latent_kv.view(num_pages, page_size, HEAD_DIM))
+    pack = _pack if runs_now(latent_kv) else torch.ops.cake_tune.nvfp4_pack_sparse_mla_cache
+    cache: Tensor = pack(latent_kv.view(num_pages, page_size, HEAD_DIM))
     return cache.unsqueeze(1 if kv_layout == "HND" else 2)
 
 
@@ -57,8 +58,11 @@ def nvfp4_quantize_append_sparse_mla_cache(latent_kv: Tensor, slot_mapping: Tens
     synchronises. Raises ``ContractError`` on other input, a misaligned cache, or one that shares memory with the rest.
     Same behaviour as ``flashinfer.mla``'s function of this name.
     """
-    _check_append(latent_kv, slot_mapping, cache)
-    torch.ops.cake_tune.nvfp4_append_sparse_mla_cache(latent_kv, slot_mapping, cache)
+    pages = _check_append(latent_kv, slot_mapping, cache)
+    if runs_now(latent_kv):
+        _append(latent_kv, slot_mapping, pages)
+    else:
+        torch.ops.cake_tune.nvfp4_append_sparse_mla_cache(latent_kv, slot_mapping, cache)
 
 
 def dequantize_sparse_mla_cache(cache: Tensor) -> Tensor:
@@ -103,7 +107,7 @@ def encode_e2m1(values: Tensor) -> Tensor:
     return code | torch.signbit(values).to(torch.uint8) << 3
 
 
-@torch.library.custom_op("cake_tune::nvfp4_pack_sparse_mla_cache", mutates_args=())
+@torch.no_grad()
 def _pack(latents: Tensor) -> Tensor:
     num_pages, page_size, _ = latents.shape
     cache = latents.new_empty((num_pages, page_size, RECORD_BYTES), dtype=torch.uint8)
@@ -114,14 +118,7 @@ def _pack(latents: Tensor) -> Tensor:
     return cache
 
 
-@_pack.register_fake
-def _(latents: Tensor) -> Tensor:
-    return latents.new_empty((*latents.shape[:2], RECORD_BYTES), dtype=torch.uint8)
-
-
-@torch.library.custom_op("cake_tune::nvfp4_append_sparse_mla_cache", mutates_args=("cache",))
-def _append(latents: Tensor, slots: Tensor, cache: Tensor) -> None:
-    pages = _check_append(latents, slots, cache)
+def _append(latents: Tensor, slots: Tensor, pages: CachePages) -> None:
     place = cache_span(pages)
     check_aligned("cache", place[0])
     check_apart({"cache": place}, {"latent_kv": span(latents), "slot_mapping": span(slots)})
@@ -133,7 +130,24 @@ def _append(latents: Tensor, slots: Tensor, cache: Tensor) -> None:
         pages.scale_rows()[page, row] = scales
 
 
-@_append.register_fake
+# The way of the dispatcher, for tracing; a plain call does not go through it. With its first op torch imports all of
+# Dynamo: two seconds and more, in every process that writes a cache and in every worker of a sweep.
+@torch.library.custom_op("cake_tune::nvfp4_pack_sparse_mla_cache", mutates_args=())
+def _pack_op(latents: Tensor) -> Tensor:
+    return _pack(latents)
+
+
+@_pack_op.register_fake
+def _(latents: Tensor) -> Tensor:
+    return latents.new_empty((*latents.shape[:2], RECORD_BYTES), dtype=torch.uint8)
+
+
+@torch.library.custom_op("cake_tune::nvfp4_append_sparse_mla_cache", mutates_args=("cache",))
+def _append_op(latents: Tensor, slots: Tensor, cache: Tensor) -> None:
+    _append(latents, slots, _check_append(latents, slots, cache))
+
+
+@_append_op.register_fake
 def _(latents: Tensor, slots: Tensor, cache: Tensor) -> None:
     return None
 

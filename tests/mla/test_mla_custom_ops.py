@@ -1,5 +1,8 @@
 """The op as torch sees it: opcheck, torch.compile, fake tensors, dispatch modes."""
 
+import sys
+from subprocess import run
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +32,24 @@ def test_opcheck_of_the_cache_ops():
     cache = nvfp4_quantize_pack_sparse_mla_cache(rows)
     arguments = (rows[0].clone(), torch.tensor([0, 3, 3, -1]), cache)
     torch.library.opcheck(torch.ops.cake_tune.nvfp4_append_sparse_mla_cache.default, arguments)
+
+
+def test_plain_calls_do_not_load_dynamo():
+    """Torch imports Dynamo for the first custom op: seconds, which a process that compiles nothing does not pay."""
+    code = """
+import sys, torch
+from cake_tune.mla import *
+rows = torch.randn(2, 64, 512).bfloat16()
+cache = nvfp4_quantize_pack_sparse_mla_cache(rows)
+nvfp4_quantize_append_sparse_mla_cache(rows[0], torch.arange(64), cache)
+query, indices = torch.randn(1, 16, 512).bfloat16(), torch.arange(128, dtype=torch.int32).view(1, 128)
+output, lse = torch.empty_like(query), torch.empty(1, 16)
+cake_sparse_mla_sm120_dsv4_nvfp4_decode(query, cache, indices, output, lse, 0.1, num_splits=1)
+cake_sparse_mla_sm120_dsv4_nvfp4_prefill(query, cache, indices, output, lse, 0.1)
+dequantize_sparse_mla_cache(cache), sparse_mla_reference(query, cache, indices, 0.1)
+print("torch._dynamo" in sys.modules)
+"""
+    assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("kernel", OPS)
