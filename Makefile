@@ -28,7 +28,7 @@ H200 := results/nvidia-h200
 SECOND := results/second/nvidia-h200
 
 studies: $(STAMP)
-	$(VENV)/bin/cake-tune study gpu $(H200)/dsv4-nvfp4 $(SECOND)/dsv4-nvfp4-short --held-out $(H200)/dsv4-nvfp4-heldout --out $(H200)/study
+	$(VENV)/bin/cake-tune study gpu $(H200)/dsv4-nvfp4 $(SECOND)/dsv4-nvfp4 --held-out $(H200)/dsv4-nvfp4-heldout --out $(H200)/study
 	$(VENV)/bin/cake-tune study gpu $(H200)/dsv4-nvfp4-short $(SECOND)/dsv4-nvfp4-short --held-out $(H200)/dsv4-nvfp4-heldout --aa $(H200)/dsv4-nvfp4 --out $(H200)/study-short
 	$(VENV)/bin/cake-tune study fit
 
