@@ -102,7 +102,13 @@ def sweep(
     if summary.exit_code == UndecidedError.exit_code:
         raise UndecidedError(f"{run.path}: no point has a winner ({run.journal} says why)")
     if emit:
-        _emit(run.path, quiet=as_json)
+        try:
+            _emit(run.path, quiet=as_json)
+        except KeyboardInterrupt:
+            typer.echo(
+                f"interrupted: the rows are kept in {run.journal}; write table and report with: {resume}", err=True
+            )
+            raise
     if summary.exit_code == PointsFailedError.exit_code:
         failed = summary.done - summary.decided
         raise PointsFailedError(f"{failed} of {summary.done} points have no winner ({run.journal} says why)")

@@ -27,7 +27,8 @@ __all__ = ["Journal", "read_journal", "recover"]
 class Journal:
     """The one writer of the journal at ``path``; a context manager that holds the lock and the open file.
 
-    ``messages`` holds what recovery found. ``JournalError`` if another process is writing it, with that one's pid.
+    ``messages`` holds what recovery found, and ``damaged`` is true if some of that is still in the file: ``archive``
+    leaves it behind. ``JournalError`` if another process is writing it, with that one's pid.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,6 +39,7 @@ class Journal:
         self._acquire()
         try:
             self.messages = recover(path)
+            self.damaged = bool(self.messages) and bool(recover(path))
             self._file = self._open()
         except BaseException:
             self._release()

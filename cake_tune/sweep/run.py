@@ -43,11 +43,11 @@ def run_sweep(
     run's provenance and the table in force, else all that the spec lists. ``slots`` says where: if left out, on the
     first visible GPU, or the backend's only device. Points that the journal holds under the same key are not
     measured again; with ``retry_failed``, those without a best plan are. A journal holds the rows of one spec,
-    protocol, kernel and device: if it has others, or with ``fresh``, it is set aside under another name, and a new one
-    starts with the rows that still count (with ``fresh``, none). All rows of a journal are judged against one table:
-    the one in force when its first row was measured. With two slots or more, some points are measured on two of them,
-    as an audit. A sweep with nothing left to do changes no file, unless those that describe the run are missing or of
-    another run.
+    protocol, kernel and device: if it has others or damaged lines, or with ``fresh``, it is set aside under another
+    name, and a new one starts with the rows that still count (with ``fresh``, none). All rows of a journal are judged
+    against one table: the one in force when its first row was measured. With two slots or more, some points are
+    measured on two of them, as an audit. A sweep with nothing left to do changes no file, unless the journal is
+    damaged, or the files that describe the run are missing or of another run.
 
     Raises ``InterruptedSweep`` after Ctrl-C or SIGTERM (the first lets the points at hand finish), with every finished
     point in the journal; ``JournalError`` if another sweep is writing it; ``DeviceUnfitError`` if the backend cannot
@@ -145,7 +145,7 @@ def _lists_the_same(earlier: RunInfo, spec: Spec) -> bool:
 
 
 def _settle(journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Progress) -> dict[str, Status]:
-    """Set rows aside that are not the sweep's own (all if ``fresh``); statuses of the points that stay, by key."""
+    """Set damage aside, and rows that are not the sweep's own (all if ``fresh``); statuses of what stays, by key."""
     kept: set[str] = set()
     done: dict[str, Status] = {}
     known = 0
@@ -161,4 +161,8 @@ def _settle(journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Pro
         aside = journal.archive(keep=kept)
         why = "as asked" if fresh else "they are of another spec, protocol, kernel or device"
         told.message(f"{counted(known - len(kept), 'earlier row')} set aside in {aside}: {why}")
+    elif journal.damaged:
+        told.message(
+            f"the damaged journal is kept as {journal.archive(keep=kept)}; this one goes on with what is intact"
+        )
     return done

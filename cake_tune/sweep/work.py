@@ -55,6 +55,7 @@ class Work:
         self._set = setting
         self._info = info
         self._start = time.monotonic()
+        self._began = 0.0
         self._at_work: dict[str, Job] = {}
         self._waiting: deque[Job] = deque()
         self._band_tried = info.tie_band is not None
@@ -136,6 +137,7 @@ class Work:
                 self._waiting.remove(job)
                 if job.audits is None:
                     self._tell(self._set.told.started, job.point.shape)
+                self._began = self._began or self._seconds()
                 self._at_work[slot] = job
                 fleet.give(slot, self._task(job))
 
@@ -237,12 +239,12 @@ class Work:
         return time.monotonic() - self._start
 
     def _tell(self, what: Callable[[T, int, int, float | None], None], subject: T) -> None:
-        """Tell of ``subject`` where the sweep stands, with an estimate of what is left: at the mean time so far, or
-        until the time budget ends.
+        """Tell of ``subject`` where the sweep stands, with an estimate of what is left: at the mean time of a point
+        since the first was handed out, or until the time budget ends.
         """
         summary, left = self._summary, None
         if measured := summary.done - summary.reused:
-            left = self._seconds() / measured * (summary.total - summary.done)
+            left = (self._seconds() - self._began) / measured * (summary.total - summary.done)
             if (budget := self._set.spec.time_budget_seconds) is not None:
                 left = min(left, max(0.0, budget - self._seconds()))
         what(subject, summary.done, summary.total, left)

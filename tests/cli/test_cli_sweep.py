@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from commands import cake_tune
 
+from cake_tune.cli.sweep import sweep
 from cake_tune.journal.journal import read_journal
 
 QUICK = """\
@@ -33,17 +34,17 @@ def interrupted(*arguments: str | Path, cwd: Path, after: int = 3) -> tuple[int,
     """Exit code, lines of stdout and text of stderr of a sweep that gets Ctrl-C after some finished points."""
     json_events = "--json" in arguments
     command = [sys.executable, "-m", "cake_tune.cli", "sweep", *map(str, arguments)]
-    sweep = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
-    told = sweep.stdout if json_events else sweep.stderr
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
+    told = process.stdout if json_events else process.stderr
     early = []
     for line in told:
         early.append(line)
         if ('"finished"' in line if json_events else line.startswith("[")) and len(early) > after:
             break
-    sweep.send_signal(signal.SIGINT)
-    out, err = sweep.communicate(timeout=60)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
     lines = ("".join(early) + out if json_events else out).splitlines()
-    return sweep.returncode, lines, err if json_events else "".join(early) + err
+    return process.returncode, lines, err if json_events else "".join(early) + err
 
 
 def journal_of(results: Path) -> Path:
@@ -81,6 +82,20 @@ def test_the_command_that_is_printed_does_not_name_the_usual_results(tmp_path):
     code, _, err = interrupted(spec, cwd=tmp_path)
     assert code == 130
     assert err.endswith(f"sweep {spec}\n")
+
+
+def test_ctrl_c_while_the_table_is_made_says_what_is_kept_and_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def stopped(run):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cake_tune.cli.emit.emit", stopped)
+    spec = tmp_path / write_spec(tmp_path / "specs")
+    with pytest.raises(KeyboardInterrupt):
+        sweep(spec, tmp_path / "results", emit=True)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"interrupted: the rows are kept in {journal_of(tmp_path / 'results')}; ")
+    assert last.endswith(f" sweep {spec} --results {tmp_path / 'results'} --emit")
+    assert not journal_of(tmp_path / "results").with_name("table.json").exists()
 
 
 def test_out_of_time_prints_the_command_that_goes_on_and_that_is_not_fresh(tmp_path):

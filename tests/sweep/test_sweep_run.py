@@ -1,8 +1,10 @@
 """A sweep measures its points once, goes on where it stopped, and loses nothing when the spec changes."""
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sweep_specs import QUICK, SHAPES, Listener, lines_of, make_spec, many_shapes, records_of, run_at
@@ -187,6 +189,23 @@ def test_a_damaged_row_is_measured_again_and_reported(run):
     assert (summary.done, len(records_of(run))) == (3, 3)
 
 
+def test_damage_is_set_aside_with_all_that_it_stands_in(run):
+    """Once the sweep was typed again, nothing warns of it any more, and nothing of the old file is lost."""
+    run_sweep(make_spec(), run)
+    lines = lines_of(run)
+    damaged = lines[0] + b"junk\n" + lines[1] + lines[2]
+    run.journal.write_bytes(damaged)
+    listener = Listener()
+    summary = run_sweep(make_spec(), run, progress=listener)
+    assert (summary.reused, listener.started_shapes) == (3, [])
+    (aside,) = run.path.glob("journal-*.jsonl")
+    assert aside.read_bytes() == damaged and aside.name in listener.messages[1]
+    assert lines_of(run) == lines
+    listener = Listener()
+    run_sweep(make_spec(), run, progress=listener)
+    assert listener.messages == []
+
+
 def test_the_time_budget_stops_between_points_and_the_next_run_goes_on(run):
     spec = make_spec(time_budget_seconds=1e-9)
     for done in (1, 2):
@@ -227,6 +246,18 @@ def test_progress_counts_up_and_estimates_the_rest(run):
     assert listener.estimates[-1] == 0
     assert all(estimate > 0 for estimate in listener.estimates[1:-1])
     assert [record.shape for record in listener.records] == SHAPES
+
+
+def test_the_estimate_leaves_out_what_came_before_the_first_point(run, monkeypatch):
+    """Starts of workers and the A/A run take as long for many points as for few."""
+    listener = Listener()
+
+    def later() -> float:
+        return time.monotonic() + (1e6 if listener.started_shapes else 0)
+
+    monkeypatch.setattr("cake_tune.sweep.work.time", SimpleNamespace(monotonic=later))
+    summary = run_sweep(make_spec(), run, progress=listener)
+    assert summary.seconds > 1e6 > max(estimate for estimate in listener.estimates if estimate is not None)
 
 
 def test_the_estimate_does_not_go_beyond_the_time_budget(run):
