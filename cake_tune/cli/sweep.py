@@ -58,7 +58,7 @@ def sweep(
     valued = {"--results": None if results == RESULTS else results, "--gpus": gpus, "--aa": aa}
     options = [word for name, value in valued.items() if value is not None for word in (name, str(value))]
     options += [name for name, on in (("--emit", emit), ("--retry-failed", retry_failed), ("--json", as_json)) if on]
-    resume = _command(spec, *options)
+    resume = _command("sweep", spec, *options)
     loaded = load_spec(spec)
     slots = slots_for(get_backend(loaded.backend), gpus)
     run = RunDirectory.of(results, slots[0].device, loaded.name)
@@ -105,23 +105,25 @@ def sweep(
         try:
             _emit(run.path, quiet=as_json)
         except KeyboardInterrupt:
-            typer.echo(
-                f"interrupted: the rows are kept in {run.journal}; write table and report with: {resume}", err=True
-            )
+            commands = " && ".join(_command(verb, run.path) for verb in ("emit", "report"))
+            if as_json:
+                _event("interrupted", run=str(run.path), done=summary.done, total=summary.total, resume=commands)
+            kept = f"the rows are kept in {run.journal}"
+            typer.echo(f"interrupted: {kept}; write table and report with: {commands}", err=True)
             raise
     if summary.exit_code == PointsFailedError.exit_code:
         failed = summary.done - summary.decided
         raise PointsFailedError(f"{failed} of {summary.done} points have no winner ({run.journal} says why)")
 
 
-def _command(spec: Path, *options: str) -> str:
-    """The command that goes on with a sweep, ready for the shell. Never with ``--fresh``: that would start it anew."""
+def _command(verb: str, path: Path, *options: str) -> str:
+    """A command that goes on from here, ready for the shell. Never with ``--fresh``: that would start anew."""
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
         words = [sys.executable, "-m", "cake_tune.cli"]
     else:
         words = [program.name if shutil.which(program.name) == str(program) else str(program)]
-    return shlex.join([*words, "sweep", str(spec), *options])
+    return shlex.join([*words, verb, str(path), *options])
 
 
 def _event(event: str, **fields: object) -> None:

@@ -5,6 +5,7 @@ leaves at most a torn last line, which the next writer cuts off.
 """
 
 import os
+import shutil
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,8 +39,7 @@ class Journal:
         self._owner = path.with_name(f".{path.name}.owner")
         self._acquire()
         try:
-            self.messages = recover(path)
-            self.damaged = bool(self.messages) and bool(recover(path))
+            self.messages, self.damaged = recover(path)
             self._file = self._open()
         except BaseException:
             self._release()
@@ -71,7 +71,7 @@ class Journal:
                 if record.key in keep:
                     file.write(frame(record_to_json(record)))
             sync(file)
-        os.link(self.path, aside)
+        _link(self.path, aside)
         self._file.close()
         kept.replace(self.path)
         self._file = self._open()
@@ -118,3 +118,13 @@ class Journal:
     def _free_name(self) -> Path:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
         return self.path.with_name(f"{self.path.stem}-{stamp}{self.path.suffix}")
+
+
+def _link(path: Path, other: Path) -> None:
+    """Have ``other`` be the same file as ``path``, or a copy of it where the file system has no links."""
+    try:
+        os.link(path, other)
+    except OSError:
+        shutil.copyfile(path, other)
+        with other.open("rb+") as file:
+            sync(file)

@@ -59,7 +59,7 @@ def nvfp4_quantize_append_sparse_mla_cache(latent_kv: Tensor, slot_mapping: Tens
     Same behaviour as ``flashinfer.mla``'s function of this name.
     """
     pages = _check_append(latent_kv, slot_mapping, cache)
-    if runs_now(latent_kv):
+    if runs_now(latent_kv) and runs_now(cache):
         _append(latent_kv, slot_mapping, pages)
     else:
         torch.ops.cake_tune.nvfp4_append_sparse_mla_cache(latent_kv, slot_mapping, cache)
@@ -131,7 +131,7 @@ def _append(latents: Tensor, slots: Tensor, pages: CachePages) -> None:
 
 
 # The way of the dispatcher, for tracing; a plain call does not go through it. With its first op torch imports all of
-# Dynamo: two seconds and more, in every process that writes a cache and in every worker of a sweep.
+# Dynamo: a second and more, in every process that writes a cache and in every worker of a sweep.
 @torch.library.custom_op("cake_tune::nvfp4_pack_sparse_mla_cache", mutates_args=())
 def _pack_op(latents: Tensor) -> Tensor:
     return _pack(latents)

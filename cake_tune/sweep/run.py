@@ -162,7 +162,9 @@ def _settle(journal: Journal, keys: Keys, audits: Audits, fresh: bool, told: Pro
         why = "as asked" if fresh else "they are of another spec, protocol, kernel or device"
         told.message(f"{counted(known - len(kept), 'earlier row')} set aside in {aside}: {why}")
     elif journal.damaged:
-        told.message(
-            f"the damaged journal is kept as {journal.archive(keep=kept)}; this one goes on with what is intact"
-        )
+        try:
+            aside = journal.archive(keep=kept)
+            told.message(f"the damaged journal is kept as {aside}; this one goes on with what is intact")
+        except OSError as error:
+            told.message(f"the damage cannot be set aside, and stays in the journal: {error}")
     return done

@@ -61,6 +61,7 @@ class Work:
         self._band_tried = info.tie_band is not None
         self._band_at_work = False
         self._starting: set[str] | None = None
+        self._prepared = False
         self._asked_at = -1
         done = setting.done
         self._summary = SweepSummary(total=len(done), counts=dict(Counter(done.values())), reused=len(done))
@@ -122,12 +123,12 @@ class Work:
         return []
 
     def _hand_out(self, fleet: Fleet) -> None:
-        """Give idle slots what waits, once the tie band is measured.
+        """Give idle slots what waits, once all is prepared.
 
         Where nothing waits for an idle slot and there are new records, the schedule is asked again while the others are
         still at work.
         """
-        if not self._band_tried and self._preparing(fleet):
+        if not self._prepared and self._preparing(fleet):
             return
         if fleet.idle and not possible(self._waiting, fleet.idle) and self._asked_at < len(self._set.done):
             self._ask()
@@ -142,10 +143,11 @@ class Work:
                 fleet.give(slot, self._task(job))
 
     def _preparing(self, fleet: Fleet) -> bool:
-        """Have all workers start side by side, then an A/A run on the point of middle cost, on the first idle slot.
+        """Have all workers start side by side, then, if the tie band is not known, an A/A run on the first idle slot,
+        on the point of middle cost.
 
         The others wait for that: what they load while they start would be in its times. True until it is over, False
-        if no point needs a tie band.
+        if no point waits.
         """
         if self._band_at_work or self._starting:
             return True
@@ -157,6 +159,9 @@ class Work:
             self._starting = set(slots)
             for slot in slots:
                 fleet.give(slot, StartTask())
+        elif self._band_tried:
+            self._prepared = True
+            return False
         elif fleet.idle:
             middle = points[len(points) // 2]
             plan = plan_in_force(self._set.table, self._info.device, middle) or middle.plans[0]

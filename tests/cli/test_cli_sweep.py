@@ -84,18 +84,25 @@ def test_the_command_that_is_printed_does_not_name_the_usual_results(tmp_path):
     assert err.endswith(f"sweep {spec}\n")
 
 
-def test_ctrl_c_while_the_table_is_made_says_what_is_kept_and_how_to_go_on(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_while_the_table_is_made_says_what_is_kept_and_how_to_go_on(tmp_path, monkeypatch, capsys, as_json):
     def stopped(run):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cake_tune.cli.emit.emit", stopped)
     spec = tmp_path / write_spec(tmp_path / "specs")
     with pytest.raises(KeyboardInterrupt):
-        sweep(spec, tmp_path / "results", emit=True)
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"interrupted: the rows are kept in {journal_of(tmp_path / 'results')}; ")
-    assert last.endswith(f" sweep {spec} --results {tmp_path / 'results'} --emit")
-    assert not journal_of(tmp_path / "results").with_name("table.json").exists()
+        sweep(spec, tmp_path / "results", emit=True, as_json=as_json)
+    run, told = journal_of(tmp_path / "results").parent, capsys.readouterr()
+    said, _, commands = told.err.splitlines()[-1].rpartition(" with: ")
+    assert said == f"interrupted: the rows are kept in {run / 'journal.jsonl'}; write table and report"
+    if as_json:
+        event = json.loads(told.out.splitlines()[-1])
+        assert (event["event"], event["done"], event["resume"]) == ("interrupted", 3, commands)
+    for command in commands.split(" && "):
+        done = cake_tune(*shlex.split(command)[-2:])
+        assert done.returncode == 0, done.stderr
+    assert (run / "table.json").exists() and (run / "report.md").exists()
 
 
 def test_out_of_time_prints_the_command_that_goes_on_and_that_is_not_fresh(tmp_path):

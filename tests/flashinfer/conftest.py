@@ -80,6 +80,7 @@ def site(unpacked, monkeypatch):
     """The folder of the newest release, which Python finds as if it were installed."""
     folder = unpacked[max(unpacked, key=package.Version)]
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "flashinfer", raising=False)
     return folder
 
 
@@ -95,6 +96,7 @@ def installed(unpacked, tmp_path, monkeypatch):
         (metadata / "METADATA").write_text(text.replace(f"\nVersion: {newest}\n", f"\nVersion: {version}\n"))
         metadata.rename(metadata.with_name(f"flashinfer_python-{version}.dist-info"))
         monkeypatch.syspath_prepend(tmp_path / "site")
+        monkeypatch.delitem(sys.modules, "flashinfer", raising=False)
         return tmp_path / "site" / "flashinfer"
 
     return install

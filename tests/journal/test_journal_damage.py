@@ -29,14 +29,14 @@ def test_cut_at_every_byte_no_whole_line_is_lost_and_the_next_append_is_read_bac
         path.write_bytes(WHOLE[:length])
         whole = [f"{number:x}" for number, end in enumerate(ENDS) if end - 1 <= length]
         assert keys(path) == whole, length
-        messages = recover(path)
+        messages, _ = recover(path)
         assert keys(path) == whole, length
         torn = length not in (0, *ENDS, *(end - 1 for end in ENDS))
         assert bool(messages) == torn, length
         with path.open("ab") as file:
             file.write(frame(record_to_json(record("f"))))
         assert keys(path) == [*whole, "f"], length
-        assert recover(path) == []
+        assert recover(path) == ([], False)
 
 
 @pytest.mark.parametrize("change", [0x01, 0x80, 0x20], ids=["low bit", "high bit", "case bit"])
@@ -49,7 +49,7 @@ def test_one_damaged_byte_anywhere_costs_at_most_the_line_it_is_in(path, change)
         spared = {f"{n:x}" for n in range(3) if not starts[n] <= offset < ENDS[n]}
         assert spared <= set(keys(path)), offset
         # The very last line feed is put back without a word: nothing was lost.
-        assert bool(recover(path)) == (offset != len(WHOLE) - 1), offset
+        assert bool(recover(path)[0]) == (offset != len(WHOLE) - 1), offset
         assert spared <= set(keys(path)), offset
 
 
@@ -69,11 +69,20 @@ def test_any_damage_is_survived(tmp_path_factory, changes, tail):
         damaged[offset] = value
     path.write_bytes(bytes(damaged) + tail)
     before = keys(path)
-    recover(path)
+    messages, left = recover(path)
     assert keys(path) == before
+    assert left == any(not is_clean(line + b"\n") for line in path.read_bytes().split(b"\n")[:-1])
+    assert messages or not left
     with Journal(path) as journal:
         journal.append(record("f"))
     assert keys(path) == [*before, "f"]
+
+
+def test_a_damaged_end_that_recovery_made_a_line_is_told_at_once(path):
+    path.write_bytes(LINES[0] + LINES[1] + b"junk" + LINES[2][:-1])
+    (message,), left = recover(path)
+    assert left and "damaged line with 1 intact record" in message
+    assert recover(path) == ([message], True)
 
 
 @given(records)

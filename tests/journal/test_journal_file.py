@@ -96,6 +96,18 @@ def test_archiving_keeps_the_old_file_whole_and_the_named_records_in_force(path)
     assert sorted(file.name for file in path.parent.glob("journal*")) == sorted([aside.name, path.name])
 
 
+def test_archiving_copies_where_there_are_no_links(path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)
+    write(path, record("a"), record("b"))
+    before = path.read_bytes()
+    with Journal(path) as journal:
+        assert journal.archive(keep={"a"}).read_bytes() == before
+    assert [found.key for found in read_journal(path)] == ["a"]
+
+
 def test_archiving_an_empty_journal_leaves_no_file_behind(path):
     with Journal(path) as journal:
         assert journal.archive() is None

@@ -52,6 +52,32 @@ print("torch._dynamo" in sys.modules)
     assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 
+@pytest.mark.filterwarnings("ignore")  # that jit is deprecated, and that sizes become constants
+def test_traced_by_jit_each_call_is_one_op():
+    arguments = valid_arguments()
+    rows, cache, slots = torch.randn(2, 64, 512).bfloat16(), arguments["kv_cache"].clone(), torch.arange(64)
+
+    def write(rows, slots, cache):
+        nvfp4_quantize_append_sparse_mla_cache(rows[0], slots, cache)
+        return nvfp4_quantize_pack_sparse_mla_cache(rows)
+
+    def attend(query, cache):
+        OPS["decode"](**(arguments | {"q": query, "kv_cache": cache}))
+        return arguments["output"] + 0
+
+    writing = torch.jit.trace(write, (rows, slots, cache))
+    attending = torch.jit.trace(attend, (arguments["q"], arguments["kv_cache"]))
+    ops = [node.kind() for traced in (writing, attending) for node in traced.graph.nodes()]
+    assert sorted(op.removeprefix("cake_tune::") for op in ops if op.startswith("cake_tune::")) == [
+        "nvfp4_append_sparse_mla_cache",
+        "nvfp4_pack_sparse_mla_cache",
+        "sparse_mla_decode",
+    ]
+    again = rows * 2
+    assert torch.equal(writing(again, slots, cache), nvfp4_quantize_pack_sparse_mla_cache(again))
+    assert torch.equal(attending(arguments["q"], cache), attend(arguments["q"], cache))
+
+
 @pytest.mark.parametrize("kernel", OPS)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiled_in_one_graph_gives_the_same_bits(kernel, backend):

@@ -311,9 +311,10 @@ def test_all_workers_start_side_by_side_and_the_tie_band_comes_when_they_are_qui
     # Then all are idle, and each has one of the first three points.
     assert sorted(given[4:7]) == [(name, "PointTask") for name in NAMES]
     assert {kind for _, kind in given[7:]} == {"PointTask"}
-    # With the band known, each worker starts with its first point.
+    # With the band known, the points come when all have started.
     again = given_in(run, monkeypatch, make_spec(many_shapes(40)), 3)
-    assert {kind for _, kind in again} == {"PointTask"}
+    assert again[:3] == [(name, "StartTask") for name in NAMES]
+    assert {kind for _, kind in again[3:]} == {"PointTask"}
 
 
 def test_no_more_workers_start_than_there_are_points(run, monkeypatch):

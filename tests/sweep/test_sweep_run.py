@@ -20,6 +20,7 @@ from cake_tune.planner.shape import Device, Plan, Shape
 from cake_tune.planner.table import Provenance, load_table
 from cake_tune.spec import Spec, parse_spec
 from cake_tune.sweep import SweepSummary, run_sweep
+from cake_tune.sweep.crew import Crew
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_a_damaged_row_is_measured_again_and_reported(run):
 
 
 def test_damage_is_set_aside_with_all_that_it_stands_in(run):
-    """Once the sweep was typed again, nothing warns of it any more, and nothing of the old file is lost."""
+    """Once the sweep was typed again, nothing warns of it any more."""
     run_sweep(make_spec(), run)
     lines = lines_of(run)
     damaged = lines[0] + b"junk\n" + lines[1] + lines[2]
@@ -204,6 +205,20 @@ def test_damage_is_set_aside_with_all_that_it_stands_in(run):
     listener = Listener()
     run_sweep(make_spec(), run, progress=listener)
     assert listener.messages == []
+
+
+def test_damage_that_cannot_be_set_aside_stops_nothing(run, monkeypatch):
+    def full(journal, keep):
+        raise OSError(28, "No space left on device")
+
+    run_sweep(make_spec(), run)
+    lines = lines_of(run)
+    run.journal.write_bytes(b"junk\n" + b"".join(lines[:2]))
+    monkeypatch.setattr(Journal, "archive", full)
+    listener = Listener()
+    summary = run_sweep(make_spec(), run, progress=listener)
+    assert (summary.done, listener.started_shapes) == (3, SHAPES[2:])
+    assert listener.messages[1].endswith("No space left on device") and lines_of(run)[:1] == [b"junk\n"]
 
 
 def test_the_time_budget_stops_between_points_and_the_next_run_goes_on(run):
@@ -248,16 +263,27 @@ def test_progress_counts_up_and_estimates_the_rest(run):
     assert [record.shape for record in listener.records] == SHAPES
 
 
-def test_the_estimate_leaves_out_what_came_before_the_first_point(run, monkeypatch):
-    """Starts of workers and the A/A run take as long for many points as for few."""
-    listener = Listener()
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_estimate_leaves_out_the_start_of_the_worker(run, monkeypatch, resumed):
+    """It takes as long for few points as for many, also where the tie band is known."""
+    if resumed:
+        run_sweep(make_spec(SHAPES[:1]), run)
+    starts, start = [], Crew.start
+
+    def started(crew: Crew) -> None:
+        start(crew)
+        starts.append(crew)
 
     def later() -> float:
-        return time.monotonic() + (1e6 if listener.started_shapes else 0)
+        return time.monotonic() + 1e6 * len(starts)
 
+    monkeypatch.setattr(Crew, "start", started)
     monkeypatch.setattr("cake_tune.sweep.work.time", SimpleNamespace(monotonic=later))
+    listener = Listener()
     summary = run_sweep(make_spec(), run, progress=listener)
-    assert summary.seconds > 1e6 > max(estimate for estimate in listener.estimates if estimate is not None)
+    estimates = [estimate for estimate in listener.estimates if estimate is not None]
+    assert (len(starts), summary.reused, len(estimates)) == (1, resumed, 3 if resumed else 5)
+    assert summary.seconds > 1e6 > max(estimates)
 
 
 def test_the_estimate_does_not_go_beyond_the_time_budget(run):
