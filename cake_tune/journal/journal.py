@@ -72,8 +72,8 @@ class Journal:
                     file.write(frame(record_to_json(record)))
             sync(file)
         _link(self.path, aside)
-        self._file.close()
         kept.replace(self.path)
+        self._file.close()
         self._file = self._open()
         return aside
 
@@ -125,6 +125,10 @@ def _link(path: Path, other: Path) -> None:
     try:
         os.link(path, other)
     except OSError:
-        shutil.copyfile(path, other)
-        with other.open("rb+") as file:
-            sync(file)
+        with path.open("rb") as old, other.open("xb") as new:
+            try:
+                shutil.copyfileobj(old, new)
+                sync(new)
+            except OSError:
+                other.unlink()  # a part of a journal must not pass for one
+                raise

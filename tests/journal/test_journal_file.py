@@ -108,6 +108,24 @@ def test_archiving_copies_where_there_are_no_links(path, monkeypatch):
     assert [found.key for found in read_journal(path)] == ["a"]
 
 
+def test_archiving_that_fails_leaves_the_journal_as_it_was(path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    write(path, record("a"), record("b"))
+    monkeypatch.setattr("os.link", refused)
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    with Journal(path) as journal:
+        with pytest.raises(OSError, match="No space left"):
+            journal.archive(keep={"a"})
+        journal.append(record("c"))
+    assert [found.key for found in read_journal(path)] == ["a", "b", "c"]
+    assert [file.name for file in path.parent.glob("journal*")] == [path.name]
+
+
 def test_archiving_an_empty_journal_leaves_no_file_behind(path):
     with Journal(path) as journal:
         assert journal.archive() is None
